@@ -1,0 +1,263 @@
+"""One form of JSON, and the hashes made of it.
+
+Two values that mean the same to a JSON reader have the same canonical bytes, and two that do not, do not.  The
+form is RFC 8785 (keys ordered by UTF-16 code units, shortest numbers, no white space, arrays keep their order) with
+extensions that never raise: an integer that no double can hold keeps its digits and gets the suffix ``n``; ``NaN``,
+``Infinity`` and ``-Infinity`` are written bare; a lone surrogate is written as its escape.  None of these can be
+mistaken for something else, because canonical JSON never writes them otherwise.
+
+Hashes name their form: ``c1:`` is the content hash of one value, ``a1:`` the hash of a request (see
+:func:`request_hash`).  The parser is orjson, measured against msgspec and the standard library by
+``benchmarks/canonical.py``; documents that a fast parser would round or refuse take the standard library's exact path.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+__all__ = [
+    "CONTENT_FORM",
+    "REQUEST_FORM",
+    "canonical_json",
+    "content_hash",
+    "format_number",
+    "hash_canonical",
+    "hash_list",
+    "json_tree",
+    "parse_document",
+    "parse_json",
+    "request_hash",
+    "sort_key",
+]
+
+CONTENT_FORM = "c1:"
+REQUEST_FORM = "a1:"
+
+_SORTED = orjson.OPT_SORT_KEYS
+_DIGITS_ONLY = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
+_SIXTEEN_DIGITS = b"0" * 16
+# What orjson writes differently from RFC 8785: floats, keys beyond the basic plane, and numbers of 16 digits and more.
+_NEEDS_CARE = re.compile(
+    rb'[:,\[](?:-?\d+[.eE]|-?\d{16})|^-?\d+(?:[.eE]|\d{14})|[\xee-\xff](?:[^"\\]|\\.)*":', re.DOTALL
+)
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_DEEPEST = 400
+_EXACT_LIMIT = 2**53
+
+
+def parse_json(data: bytes) -> Any:
+    """Return the value of a JSON document, exactly.
+
+    Integers of any size keep every digit, ``NaN``, infinities and lone surrogates are accepted, and of duplicate
+    keys the last wins.  Raises ``ValueError`` when ``data`` is not JSON in UTF-8, or nests deeper than any provider does.
+    """
+    return parse_document(data)[0]
+
+
+def parse_document(data: bytes) -> tuple[Any, bool]:
+    """Return what :func:`parse_json` does, and whether a fast writer would write the value faithfully."""
+    if _SIXTEEN_DIGITS not in data.translate(_DIGITS_ONLY):
+        try:
+            return orjson.loads(data), True
+        except orjson.JSONDecodeError:
+            pass
+    return _parse_exactly(data.decode("utf-8")), False
+
+
+def _parse_exactly(text: str) -> Any:
+    if _depth_of(text) > _DEEPEST:
+        raise ValueError(f"the document nests deeper than {_DEEPEST} levels")
+    try:
+        return json.loads(text)
+    except RecursionError:  # the caller's stack is deep already: whether a document parses must not depend on it
+        with ThreadPoolExecutor(max_workers=1) as fresh_stack:
+            return fresh_stack.submit(json.loads, text).result()
+
+
+def _depth_of(text: str) -> int:
+    outside_strings = _JSON_STRING.sub("", text)
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(outside_strings):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return the canonical bytes of a JSON value (``dict``, ``list``, ``str``, numbers, ``bool``, ``None``).
+
+    Raises ``TypeError`` for anything else.
+    """
+    try:
+        data = orjson.dumps(value, option=_SORTED)
+    except TypeError:  # what the fast writer refuses: big integers, lone surrogates, depth
+        return _write_exactly(value)
+    # The fast writer turns NaN and infinities into null, so a null takes the careful path as well.
+    if b"null" in data or _NEEDS_CARE.search(data):
+        return _write_exactly(value)
+    return data
+
+
+def content_hash(value: Any) -> str:
+    """Return ``c1:`` and the SHA-256 hex digest of the canonical JSON of one value."""
+    return hash_canonical(canonical_json(value))
+
+
+def hash_canonical(data: bytes) -> str:
+    """Return ``c1:`` and the SHA-256 hex digest of bytes that are canonical already."""
+    return CONTENT_FORM + sha256(data).hexdigest()
+
+
+def request_hash(body: bytes, *, head: bytes) -> str:
+    """Return ``a1:`` and the SHA-256 of the canonical JSON of ``{method, url, headers, body}``.
+
+    ``head`` is the canonical JSON of the first three; ``body`` that of the body, tagged by its kind, such as
+    ``{"json": …}`` around a :func:`json_tree`.
+    """
+    return REQUEST_FORM + sha256(b'{"body":' + body + b"," + head[1:]).hexdigest()
+
+
+def json_tree(fields: Mapping[str, bytes], lists: Mapping[str, Sequence[str]]) -> bytes:
+    """Return the canonical JSON of an object whose arrays are known by the content hashes of their elements.
+
+    ``fields`` maps the other keys to the canonical JSON of their values.  The elements are not looked at, so the cost is
+    that of their number, however large they are.
+    """
+    parts = {**fields, **{key: hash_list(hashes) for key, hashes in lists.items()}}
+    keys = sorted(parts) if all(map(str.isascii, parts)) else sorted(parts, key=sort_key)
+    return b"{" + b",".join([_key_bytes(key) + b":" + parts[key] for key in keys]) + b"}"
+
+
+def hash_list(hashes: Sequence[str]) -> bytes:
+    """Return the canonical JSON of an array of content hashes."""
+    return ('["' + '","'.join(hashes) + '"]').encode("ascii") if hashes else b"[]"
+
+
+def sort_key(key: str) -> bytes:
+    """Return what RFC 8785 orders object keys by: the UTF-16 code units."""
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+@cache
+def _key_bytes(key: str) -> bytes:
+    return canonical_json(key)
+
+
+class _Verbatim(str):
+    """Text that goes into the output as it is, among values still to be written."""
+
+    __slots__ = ()
+
+
+_COMMA, _COLON = _Verbatim(","), _Verbatim(":")
+_END_LIST, _END_DICT = _Verbatim("]"), _Verbatim("}")
+
+
+def _write_exactly(value: Any) -> bytes:
+    # An explicit stack, so that the result never depends on how deep the caller's own stack is.
+    out: list[str] = []
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, _Verbatim):
+            out.append(item)
+        elif isinstance(item, dict):
+            out.append("{")
+            pending.extend(_dict_items(item))
+        elif isinstance(item, list | tuple):
+            out.append("[")
+            pending.extend(_list_items(item))
+        else:
+            out.append(_format_scalar(item))
+    return "".join(out).encode("utf-8")
+
+
+def _dict_items(value: dict[str, Any]) -> list[Any]:
+    """Return what is still to be written of an object, last first."""
+    items: list[Any] = [_END_DICT]
+    for key in sorted(value, key=sort_key, reverse=True):
+        items += (value[key], _COLON, key, _COMMA)
+    return items[:-1] if value else items
+
+
+def _list_items(value: Sequence[Any]) -> list[Any]:
+    """Return what is still to be written of an array, last first."""
+    items: list[Any] = [_END_LIST]
+    for element in reversed(value):
+        items += (element, _COMMA)
+    return items[:-1] if value else items
+
+
+def _format_scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return _format_string(value)
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "true" if value else "false"
+    if isinstance(value, int | float):
+        return format_number(value)
+    raise TypeError(f"{type(value).__name__} is not a JSON value: {value!r}")
+
+
+def _format_string(text: str) -> str:
+    if _LONE_SURROGATE.search(text):
+        pieces = _LONE_SURROGATE.split(text)
+        escapes = [f"\\u{ord(found):04x}" for found in _LONE_SURROGATE.findall(text)]
+        inner = pieces[0] and _format_string(pieces[0])[1:-1]
+        for escape, piece in zip(escapes, pieces[1:], strict=True):
+            inner += escape + (_format_string(piece)[1:-1] if piece else "")
+        return f'"{inner}"'
+    return orjson.dumps(text).decode("utf-8")
+
+
+def format_number(value: float) -> str:
+    """Return a number as RFC 8785 writes it (ECMAScript's shortest form), or in this module's exact extension."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        if not value.is_integer() or abs(value) > _EXACT_LIMIT:
+            return _format_double(value)
+        return str(int(value))
+    if abs(value) <= _EXACT_LIMIT:
+        return str(value)
+    if _is_a_double(value):
+        return _format_double(float(value))
+    return f"{value}n"
+
+
+def _is_a_double(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
+
+
+def _format_double(value: float) -> str:
+    # repr gives the shortest digits that read back as the same double; only the layout differs from ECMAScript's.
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    point = len(whole) + int(exponent or 0)
+    digits = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(digits)
+    digits = digits.rstrip("0")
+    sign = "-" if value < 0 else ""
+    count = len(digits)
+    if count <= point <= 21:
+        return sign + digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if count > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{'+' if point > 0 else '-'}{abs(point - 1)}"

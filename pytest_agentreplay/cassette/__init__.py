@@ -1,0 +1,9 @@
+"""A tape in a file kept in git: one JSON line a step, each message once.
+
+``load_cassette`` reads and verifies one, :class:`Recording` writes one.
+"""
+
+from pytest_agentreplay.cassette.loading import Cassette, load_cassette
+from pytest_agentreplay.cassette.recording import Recording, partial_path
+
+__all__ = ["Cassette", "Recording", "load_cassette", "partial_path"]

@@ -1,0 +1,178 @@
+"""One line of a cassette, and how it leans on the lines before it.
+
+A step's line says what is new in it: a request that goes on from the one before it in its lane names that one by hash
+(``after``) and says what it adds.  References are the first 16 hex digits of a content hash.  Every line but a
+message's own ends in ``sum``, a hash of the line's bytes; a message is verified by being referred to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from pytest_agentreplay.canonical import parse_json
+from pytest_agentreplay.normalize import media_type_of
+from pytest_agentreplay.payloads import decode_content, encode_content
+from pytest_agentreplay.records import ExchangeStep, JsonBody, Request, Response
+
+__all__ = ["decode_exchange", "encode_exchange", "reference", "seal", "sum_of", "unseal"]
+
+_SUM = re.compile(rb',"sum":"([0-9a-f]{16})"}\Z')
+_SEALED_TAIL = 26  # the length of ,"sum":"0123456789abcdef"}
+
+
+def reference(digest: str) -> str:
+    """Return the short form of a content or request hash, by which lines refer to it."""
+    return digest.partition(":")[2][:16]
+
+
+def seal(line: Mapping[str, Any]) -> bytes:
+    """Return a line's bytes, without the line end, with its sum as the last field."""
+    data = orjson.dumps(line)
+    return data[:-1] + b',"sum":"' + _digest(data).encode() + b'"}'
+
+
+def unseal(data: bytes) -> dict[str, Any] | None:
+    """Return the fields of a sealed line, or ``None`` when its sum is missing or does not fit.
+
+    Raises ``ValueError`` when the line is no JSON.
+    """
+    found = _SUM.search(data)
+    if found is None:
+        parse_json(data)
+        return None
+    body = data[:-_SEALED_TAIL] + b"}"
+    if _digest(body) != found.group(1).decode():
+        return None
+    value = parse_json(body)
+    return value if isinstance(value, dict) else None
+
+
+def sum_of(data: bytes) -> str:
+    """Return the sum that a sealed line carries."""
+    return data[-18:-2].decode()
+
+
+def encode_exchange(step: ExchangeStep, *, before: Request | None, after: str | None) -> dict[str, Any]:
+    """Return the line of an exchange; ``before`` and ``after`` are the request and the hash it goes on from."""
+    line: dict[str, Any] = {"kind": step.kind, "hash": step.hash, "lane": step.lane}
+    if before is not None and after is not None:
+        line["after"] = reference(after)
+    line |= {"phase": step.phase} if step.phase != "call" else {}
+    line |= {"parent": step.parent} if step.parent else {}
+    if before is None:
+        line |= {"provider": step.provider, "operation": step.operation}
+    line["request"] = _encode_request(step.request, before=before)
+    if step.response is not None:
+        line["response"] = _encode_response(step.response)
+    if step.error is not None:
+        line["error"] = step.error.model_dump(mode="json")
+    usage = getattr(step, "usage", None)
+    if usage is not None:
+        line["usage"] = usage.model_dump(mode="json", exclude_none=True)
+    return line | (step.model_extra or {})
+
+
+def decode_exchange(
+    line: Mapping[str, Any], *, before: ExchangeStep | None, addresses: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the fields of the step that a line describes.
+
+    ``addresses`` maps references to full addresses.  Raises ``KeyError`` for a reference it does not hold, and
+    ``ValueError`` or ``TypeError`` for a line that was never written.
+    """
+    fields = {key: value for key, value in line.items() if key not in ("after", "request", "response")}
+    if before is not None:
+        fields = {"provider": before.provider, "operation": before.operation} | fields
+    base = before.request if before else None
+    fields["request"] = _decode_request(line["request"], before=base, addresses=addresses)
+    if "response" in line:
+        fields["response"] = _decode_response(line["response"])
+    return fields
+
+
+def _encode_request(request: Request, *, before: Request | None) -> dict[str, Any]:
+    if before is not None and isinstance(before.body, JsonBody) and isinstance(request.body, JsonBody):
+        return _encode_addition(request, before=before, body=request.body, base=before.body)
+    line: dict[str, Any] = {"method": request.method, "url": request.url}
+    line |= {"headers": request.headers} if request.headers else {}
+    body = request.body
+    if not isinstance(body, JsonBody):
+        return line | ({"body": body.model_dump(mode="json", exclude_none=True)} if body.kind != "empty" else {})
+    line |= {"root": body.root} if body.root != "object" else {}
+    line |= {"fields": body.fields} if body.fields else {}
+    lists = {key: [reference(address) for address in found] for key, found in body.lists.items()}
+    return line | {"lists": lists}
+
+
+def _encode_addition(request: Request, *, before: Request, body: JsonBody, base: JsonBody) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        key: getattr(request, key)
+        for key in ("method", "url", "headers")
+        if getattr(request, key) != getattr(before, key)
+    }
+    changed = {key: value for key, value in body.fields.items() if not _same(value, base.fields, key)}
+    gone = [key for key in (*base.fields, *base.lists) if key not in body.fields and key not in body.lists]
+    add, lists = {}, {}
+    for key, found in body.lists.items():
+        known = base.lists.get(key)
+        if known is not None and found[: len(known)] == known:
+            add |= {key: [reference(address) for address in found[len(known) :]]} if len(found) > len(known) else {}
+        else:
+            lists[key] = [reference(address) for address in found]
+    parts = {"fields": changed, "gone": gone, "lists": lists, "add": add}
+    return line | {name: part for name, part in parts.items() if part}
+
+
+def _same(value: Any, fields: Mapping[str, Any], key: str) -> bool:
+    # 1, 1.0 and True are equal in Python, and are not the same to a reader of the file.
+    return key in fields and orjson.dumps(fields[key]) == orjson.dumps(value)
+
+
+def _decode_request(line: Mapping[str, Any], *, before: Request | None, addresses: Mapping[str, str]) -> dict[str, Any]:
+    base = before.body if before is not None and isinstance(before.body, JsonBody) else None
+    head: dict[str, Any] = {"headers": {}}
+    if before is not None and base is not None:
+        head = {"method": before.method, "url": before.url, "headers": before.headers}
+    head |= {key: line[key] for key in ("method", "url", "headers") if key in line}
+    if "body" in line:
+        return head | {"body": line["body"]}
+    if base is None and "lists" not in line:
+        return head
+    gone = line.get("gone", ())
+    fields = {key: value for key, value in (base.fields if base else {}).items() if key not in gone}
+    lists = {key: found for key, found in (base.lists if base else {}).items() if key not in gone}
+    lists |= {key: _addresses(found, addresses) for key, found in line.get("lists", {}).items()}
+    lists |= {key: lists.get(key, ()) + _addresses(found, addresses) for key, found in line.get("add", {}).items()}
+    fields = {key: value for key, value in fields.items() if key not in lists} | line.get("fields", {})
+    lists = {key: found for key, found in lists.items() if key not in line.get("fields", {})}
+    body = {"kind": "json", "root": line.get("root", base.root if base else "object"), "fields": fields, "lists": lists}
+    return head | {"body": body}
+
+
+def _addresses(references: Sequence[str], addresses: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple([addresses[found] for found in references])
+
+
+def _encode_response(response: Response) -> dict[str, Any]:
+    line: dict[str, Any] = {"status": response.status}
+    line |= {"headers": [list(pair) for pair in response.headers]} if response.headers else {}
+    line |= {"truncated": True} if response.truncated else {}
+    return line | encode_content(response.content, media_type=media_type_of(response.headers))
+
+
+def _decode_response(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "status": line["status"],
+        "headers": line.get("headers", ()),
+        "content": decode_content(line),
+        "truncated": line.get("truncated", False),
+    }
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()[:16]

@@ -1,0 +1,236 @@
+"""Read a cassette and refuse a damaged one.
+
+Everything that can be checked without the rules of the session is checked on loading: sums, references, order,
+the count of steps.  A fault is one :class:`CassetteError` with the line and what to do; the file is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from pytest_agentreplay.canonical import content_hash, parse_json
+from pytest_agentreplay.cassette import lines
+from pytest_agentreplay.errors import CassetteError
+from pytest_agentreplay.records import FORMAT_VERSION, ExchangeStep, RunEnd, RunStart, Step, Timing, read_step
+
+__all__ = ["Cassette", "digest_of_sums", "load_cassette"]
+
+_CONFLICT_MARKERS = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
+_RECORD_AGAIN = "Restore the file from version control, or record it again with --record-mode=rewrite."
+
+
+@dataclass(frozen=True)
+class Cassette:
+    """A recorded run: its steps in order, and the messages they refer to, by address."""
+
+    path: Path
+    start: RunStart
+    exchanges: tuple[ExchangeStep, ...]
+    messages: Mapping[str, Any]
+    end: RunEnd | None
+    torn: str | None = None
+
+    def steps(self) -> Sequence[Step]:
+        """Return every step, the head first."""
+        return (self.start, *self.exchanges, *((self.end,) if self.end else ()))
+
+    def by_hash(self, request_hash: str) -> Sequence[int]:
+        """Return the positions in :attr:`exchanges` that have this hash."""
+        return [index for index, step in enumerate(self.exchanges) if step.hash == request_hash]
+
+
+def load_cassette(path: Path, *, partial: bool = False) -> Cassette:
+    """Return the cassette in a file.
+
+    With ``partial`` the file is an interrupted recording: it has no end, and a torn last line is left out and named in
+    :attr:`Cassette.torn`.  Raises :class:`CassetteError` for a file that is damaged, edited, of a newer format or no
+    cassette at all.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CassetteError(f"cannot be read: {error.strerror}", path=path) from error
+    return _Loader(path, partial=partial).load(data)
+
+
+def digest_of_sums(sums: Sequence[str]) -> str:
+    """Return the digest that the last line carries of the sums of all step lines before it."""
+    return sha256("".join(sums).encode()).hexdigest()[:16]
+
+
+@dataclass
+class _Loader:
+    path: Path
+    partial: bool
+    start: RunStart | None = None
+    end: dict[str, Any] | None = None
+    steps: list[ExchangeStep] = field(default_factory=list)
+    sums: list[str] = field(default_factory=list)
+    timings: list[Any] = field(default_factory=list)
+    last_in_lane: dict[str, ExchangeStep] = field(default_factory=dict)
+    messages: dict[str, Any] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+    unused: dict[str, int] = field(default_factory=dict)
+    line: int = 0
+
+    def load(self, data: bytes) -> Cassette:
+        rows = data.split(b"\n")
+        rows, last = rows[:-1], rows[-1]
+        torn = f"line {len(rows) + 1} is cut off and was left out" if last else None
+        if last and not self.partial:
+            self.line = len(rows) + 1
+            self._check_markers(last)
+            self._refuse("the last line is cut off", _RECORD_AGAIN)
+        for self.line, row in enumerate(rows, start=1):
+            self._read(row.removesuffix(b"\r"))
+        return self._finish(torn)
+
+    def _read(self, row: bytes) -> None:
+        self._check_markers(row)
+        if self.end is not None:
+            self._refuse("there are lines after the end of the recording", _RECORD_AGAIN)
+        if row.startswith(b'{"kind":"message",'):
+            self._read_message(row)
+            return
+        fields = self._unseal(row)
+        kind = fields.pop("kind", None)
+        if self.start is None:
+            self._read_start(kind, fields)
+        elif kind in ("model", "http"):
+            self._read_exchange(fields | {"kind": kind}, row)
+        elif kind == "run.end":
+            self._read_end(fields)
+        else:
+            self._refuse(f"a line of kind {kind!r} is not expected here", _RECORD_AGAIN)
+
+    def _check_markers(self, row: bytes) -> None:
+        if row.startswith(_CONFLICT_MARKERS):
+            self._refuse("a git conflict marker", "Resolve the conflict: keep one side whole, or record again.")
+
+    def _unseal(self, row: bytes) -> dict[str, Any]:
+        try:
+            fields = lines.unseal(row)
+        except ValueError:
+            self._refuse("the line is not JSON", _RECORD_AGAIN)
+        if fields is None:
+            if self.start is None:
+                self._refuse("this is not an agent cassette, or its first line was changed", _RECORD_AGAIN)
+            self._refuse("the line was changed after it was recorded (its sum does not fit)", _RECORD_AGAIN)
+        return fields
+
+    def _read_start(self, kind: Any, fields: dict[str, Any]) -> None:
+        if kind != "run.start":
+            self._refuse(f"the first line is of kind {kind!r}, not 'run.start'", _RECORD_AGAIN)
+        version = fields.get("format")
+        if not isinstance(version, int) or version > FORMAT_VERSION:
+            self._refuse(
+                f"the cassette has format {version}; this version reads up to {FORMAT_VERSION}",
+                "Upgrade: pip install --upgrade pytest-agent-cassette",
+            )
+        self.start = self._step(fields | {"kind": "run.start"})
+
+    def _read_message(self, row: bytes) -> None:
+        try:
+            value = parse_json(row)["value"]
+        except (ValueError, KeyError):
+            self._refuse("the line is not JSON", _RECORD_AGAIN)
+        address = content_hash(value)
+        if address in self.messages:
+            self._refuse("the message stands here a second time", _RECORD_AGAIN)
+        self.messages[address] = value
+        self.addresses[lines.reference(address)] = address
+        self.unused[lines.reference(address)] = self.line
+
+    def _read_exchange(self, fields: dict[str, Any], row: bytes) -> None:
+        lane = fields.get("lane", "")
+        before = self.last_in_lane.get(lane)
+        after = fields.get("after")
+        if (after is None) != (before is None) or (before and lines.reference(before.hash) != after):
+            self._refuse(
+                f"the step does not follow the one before it in lane {lane!r}: the order was changed", _RECORD_AGAIN
+            )
+        self.timings.append((fields.pop("timing", None), fields.pop("cuts", ())))
+        try:
+            decoded = lines.decode_exchange(fields, before=before, addresses=self.addresses)
+        except KeyError as error:
+            self._refuse_reference(error.args[0])
+        except (ValueError, TypeError, AttributeError) as error:
+            self._refuse(f"the step cannot be read ({error})", _RECORD_AGAIN)
+        step: ExchangeStep = self._step(decoded)
+        self._use(fields["request"])
+        self.steps.append(step)
+        self.sums.append(lines.sum_of(row))
+        self.last_in_lane[lane] = step
+
+    def _use(self, request: Mapping[str, Any]) -> None:
+        """Account for the messages that stand right before the step that brings them in."""
+        for part in ("lists", "add"):
+            for references in request.get(part, {}).values():
+                for found in references:
+                    self.unused.pop(found, None)
+        if self.unused:
+            self._refuse_unused()
+
+    def _read_end(self, fields: dict[str, Any]) -> None:
+        timings = fields.pop("timings", [])
+        if fields.pop("steps", None) != digest_of_sums(self.sums) or len(timings) != len(self.steps):
+            self._refuse("steps were added, removed or moved after the recording", _RECORD_AGAIN)
+        self.timings = [(row[:2], row[2] if len(row) > 2 else ()) for row in timings]
+        self.end = fields
+
+    def _finish(self, torn: str | None) -> Cassette:
+        self.line = self.line or 1
+        if self.start is None:
+            self._refuse(
+                "the file is empty" if not self.messages else "the head of the cassette is missing", _RECORD_AGAIN
+            )
+        if self.end is None and not self.partial:
+            self._refuse("the recording has no end: the file was cut off", _RECORD_AGAIN)
+        if self.unused and not self.partial:
+            self._refuse_unused()
+        end = self.end or {}
+        start = self.start.model_copy(update={key: end[key] for key in ("run_id", "recorded_at") if key in end})
+        rest = {key: value for key, value in end.items() if key not in ("run_id", "recorded_at")}
+        return Cassette(
+            path=self.path,
+            start=start,
+            exchanges=tuple(map(_with_timing, self.steps, self.timings)),
+            messages=self.messages,
+            end=self._step({"kind": "run.end", **rest}) if self.end is not None else None,
+            torn=torn,
+        )
+
+    def _step(self, fields: dict[str, Any]) -> Any:
+        try:
+            return read_step(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"][1:])
+            self._refuse(f"the step cannot be read ({place}: {first['msg']})", _RECORD_AGAIN)
+
+    def _refuse_reference(self, missing: Any) -> NoReturn:
+        if self.unused:
+            self._refuse_unused()
+        self._refuse(f"the step refers to {missing!r}, which is nowhere before it", _RECORD_AGAIN)
+
+    def _refuse_unused(self) -> NoReturn:
+        self.line = next(iter(self.unused.values()))
+        self._refuse("the message was changed after it was recorded: no step refers to it", _RECORD_AGAIN)
+
+    def _refuse(self, fault: str, remedy: str) -> NoReturn:
+        raise CassetteError(fault, path=self.path, line=self.line, remedy=remedy)
+
+
+def _with_timing(step: ExchangeStep, row: tuple[Any, Any]) -> ExchangeStep:
+    timing, cuts = row
+    response = step.response
+    if cuts and response is not None:
+        response = response.model_copy(update={"cuts": tuple(cuts)})
+    kept = Timing(began=timing[0], took=timing[1]) if timing else None
+    return step.model_copy(update={"timing": kept, "response": response})

@@ -1,0 +1,21 @@
+"""Provider wire formats, read without any SDK.
+
+A dialect is data and two functions: ``read_call`` reads a request body, ``read_reply`` the bytes of an answer, plain or
+streamed.  Third parties add their own through the hook :func:`agentreplay_dialects`, which is how the two here are
+registered as well; the entry point group is ``agentreplay``.
+"""
+
+from pytest_agentreplay.dialects.registry import Dialects, hookimpl, load_dialects
+from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, read_events
+
+__all__ = [
+    "Call",
+    "Dialect",
+    "Dialects",
+    "Message",
+    "Reply",
+    "ToolCall",
+    "hookimpl",
+    "load_dialects",
+    "read_events",
+]

@@ -1,0 +1,167 @@
+"""OpenAI's chat completions, which many other providers speak too.
+
+Read from the public API reference: a request has ``messages``; an answer has ``choices`` with a ``message`` each, or,
+streamed, chunks whose ``delta`` add up by choice index and tool-call index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_agentreplay.canonical import parse_json
+from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, read_events
+from pytest_agentreplay.normalize import CallIds, NormalRules, PathRule
+from pytest_agentreplay.records import Usage
+
+__all__ = ["DIALECT"]
+
+_RULES = NormalRules(
+    name="openai.chat",
+    paths=(
+        PathRule(("messages", "*", "tool_calls", "*", "function", "arguments"), "json"),
+        PathRule(("messages", "*", "function_call", "arguments"), "json"),
+        PathRule(("metadata",), "presence"),
+        PathRule(("user",), "presence"),
+        PathRule(("safety_identifier",), "presence"),
+        PathRule(("prompt_cache_key",), "presence"),
+    ),
+    call_ids=(
+        CallIds(
+            call=("messages", "*", "tool_calls", "*"),
+            id_key="id",
+            name=("function", "name"),
+            arguments=("function", "arguments"),
+            references=(("messages", "*", "tool_call_id"),),
+        ),
+    ),
+)
+
+
+def read_call(body: Mapping[str, Any]) -> Call | None:
+    """Return the call that a request body makes, or ``None`` when it has no messages."""
+    if not isinstance(body.get("messages"), list):
+        return None
+    return Call(model=str(body.get("model") or ""), conversation="messages", stream=bool(body.get("stream")))
+
+
+def read_message(element: Any) -> Message | None:
+    """Return one element of ``messages``."""
+    if not isinstance(element, dict) or not isinstance(element.get("role"), str):
+        return None
+    return Message(
+        role=element["role"],
+        text=_text_of(element.get("content")) or _text_of(element.get("refusal")),
+        tool_calls=tuple(_calls_of(element)),
+        thinking=_text_of(element.get("reasoning_content") or element.get("reasoning")),
+    )
+
+
+def read_reply(content: bytes, media_type: str) -> Reply | None:
+    """Return the answer in a response, plain or streamed."""
+    if media_type == "text/event-stream" or content.lstrip().startswith((b"data:", b"event:", b":")):
+        return _read_stream(content)
+    try:
+        body = parse_json(content)
+    except ValueError:
+        return None
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not isinstance(choices, list):
+        return None
+    found = [choice for choice in choices if isinstance(choice, dict)]
+    messages = tuple(message for choice in found if (message := read_message(choice.get("message"))))
+    return Reply(
+        messages=messages,
+        finish_reason=found[0].get("finish_reason") if found else None,
+        usage=_usage_of(body.get("usage")),
+        model=body.get("model"),
+    )
+
+
+def _read_stream(content: bytes) -> Reply | None:
+    choices: dict[int, dict[str, Any]] = {}
+    usage = model = finish = None
+    for event in read_events(content):
+        usage = _usage_of(event.get("usage")) or usage
+        model = event.get("model") or model
+        for choice in event.get("choices") or ():
+            if isinstance(choice, dict):
+                _add_delta(choices.setdefault(choice.get("index") or 0, {}), choice.get("delta") or {})
+                finish = choice.get("finish_reason") or finish
+    if not choices:
+        return None
+    messages = tuple(message for _, choice in sorted(choices.items()) if (message := _finish_choice(choice)))
+    return Reply(messages=messages, finish_reason=finish, usage=usage, model=model)
+
+
+def _add_delta(choice: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    for key in ("content", "refusal", "reasoning_content", "reasoning"):
+        if isinstance(delta.get(key), str):
+            choice[key] = choice.get(key, "") + delta[key]
+    choice["role"] = delta.get("role") or choice.get("role") or "assistant"
+    for piece in delta.get("tool_calls") or ():
+        calls = choice.setdefault("tool_calls", {})
+        call = calls.setdefault(piece.get("index") or 0, {"id": "", "name": "", "arguments": ""})
+        function = piece.get("function") or {}
+        call["id"] = piece.get("id") or call["id"]
+        call["name"] += function.get("name") or ""
+        call["arguments"] += function.get("arguments") or ""
+
+
+def _finish_choice(choice: Mapping[str, Any]) -> Message | None:
+    calls = [
+        {"id": call["id"], "function": {"name": call["name"], "arguments": call["arguments"]}}
+        for _, call in sorted(choice.get("tool_calls", {}).items())
+    ]
+    return read_message({**choice, "tool_calls": calls})
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = (part.get("text") or part.get("refusal") for part in content if isinstance(part, dict))
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _calls_of(element: Mapping[str, Any]) -> list[ToolCall]:
+    calls = [call for call in element.get("tool_calls") or () if isinstance(call, dict)]
+    return [
+        ToolCall.of(id=call.get("id"), name=made.get("name"), arguments=made.get("arguments"))
+        for call in calls
+        if isinstance(made := call.get("function") or call.get("custom") or {}, dict)
+    ]
+
+
+def _usage_of(usage: Any) -> Usage | None:
+    if not isinstance(usage, dict):
+        return None
+    read = usage.get("prompt_tokens_details") or {}
+    written = usage.get("completion_tokens_details") or {}
+    return Usage(
+        input_tokens=usage.get("prompt_tokens"),
+        output_tokens=usage.get("completion_tokens"),
+        cache_read_input_tokens=read.get("cached_tokens") or None,
+        reasoning_tokens=written.get("reasoning_tokens") or None,
+    )
+
+
+DIALECT = Dialect(
+    name="openai",
+    operation="chat",
+    path=r"/chat/completions/?$",
+    rules=_RULES,
+    read_call=read_call,
+    read_message=read_message,
+    read_reply=read_reply,
+    providers={
+        "openai.azure.com": "azure.ai.openai",
+        "groq.com": "groq",
+        "mistral.ai": "mistral_ai",
+        "deepseek.com": "deepseek",
+        "perplexity.ai": "perplexity",
+        "x.ai": "x_ai",
+        "openrouter.ai": "openrouter",
+    },
+)

@@ -1,0 +1,72 @@
+"""Which dialects there are, and which one a request speaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pluggy
+
+from pytest_agentreplay.dialects import anthropic_messages, openai_chat
+from pytest_agentreplay.dialects.vocabulary import Call, Dialect
+
+__all__ = ["Dialects", "hookimpl", "load_dialects"]
+
+_PROJECT = "agentreplay"
+hookspec = pluggy.HookspecMarker(_PROJECT)
+hookimpl = pluggy.HookimplMarker(_PROJECT)
+
+
+class _Specification:
+    @hookspec
+    def agentreplay_dialects(self) -> Iterable[Dialect]:  # type: ignore[empty-body]
+        """Return the dialects that a plugin adds."""
+
+
+class _BuiltIn:
+    @hookimpl
+    def agentreplay_dialects(self) -> Iterable[Dialect]:
+        return (openai_chat.DIALECT, anthropic_messages.DIALECT)
+
+
+@dataclass(frozen=True)
+class Dialects:
+    """The dialects of a session, those registered last first, so that a plugin can refine a built-in one."""
+
+    known: tuple[Dialect, ...]
+
+    def recognise(self, *, method: str, url: str) -> tuple[Dialect, ...]:
+        """Return the dialects whose path a request has."""
+        if method != "POST":
+            return ()
+        path = urlsplit(url).path
+        return tuple(dialect for dialect in self.known if re.search(dialect.path, path))
+
+    def read_call(self, candidates: Iterable[Dialect], body: Mapping[str, Any]) -> tuple[Dialect, Call] | None:
+        """Return the first candidate that reads the body as a call, with the call."""
+        for dialect in candidates:
+            call = dialect.read_call(body)
+            if call is not None:
+                return dialect, call
+        return None
+
+    def named(self, name: str, operation: str) -> Dialect | None:
+        """Return the dialect of a recorded step, or ``None`` when its plugin is not installed."""
+        for dialect in self.known:
+            if dialect.operation == operation and name in (dialect.name, *dialect.providers.values()):
+                return dialect
+        return None
+
+
+def load_dialects(*plugins: object) -> Dialects:
+    """Return the built-in dialects, those of installed plugins, and those of the given plugin objects."""
+    manager = pluggy.PluginManager(_PROJECT)
+    manager.add_hookspecs(_Specification)
+    manager.register(_BuiltIn())
+    manager.load_setuptools_entrypoints(_PROJECT)
+    for plugin in plugins:
+        manager.register(plugin)
+    return Dialects(tuple(dialect for found in manager.hook.agentreplay_dialects() for dialect in found))

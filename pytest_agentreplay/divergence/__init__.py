@@ -1,0 +1,17 @@
+"""The first difference between a live run and its recording, as text a person can act on."""
+
+from pytest_agentreplay.divergence.callsite import find_call_site
+from pytest_agentreplay.divergence.changes import Change, alike, find_changes
+from pytest_agentreplay.divergence.report import Scene, report_changed, report_missing, report_order, report_unplayed
+
+__all__ = [
+    "Change",
+    "Scene",
+    "alike",
+    "find_call_site",
+    "find_changes",
+    "report_changed",
+    "report_missing",
+    "report_order",
+    "report_unplayed",
+]

@@ -1,0 +1,159 @@
+"""What differs between two requests, as paths.
+
+The comparison walks the normal forms of both (what their hashes stand for), so it finds nothing exactly when the hashes
+are equal.  Elements of arrays are aligned first, so that one message put in does not change every later one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from pytest_agentreplay.canonical import canonical_json
+
+__all__ = ["ABSENT", "Change", "alike", "find_changes", "volatile_kind"]
+
+
+class _Absent:
+    """The value of what is not there."""
+
+    def __repr__(self) -> str:
+        return "(absent)"
+
+
+ABSENT = _Absent()
+
+_SAMPLING = frozenset(
+    "temperature top_p top_k max_tokens max_completion_tokens seed stop stop_sequences n frequency_penalty "
+    "presence_penalty logit_bias reasoning_effort thinking tool_choice parallel_tool_calls response_format".split()
+)
+_ROLE_GROUPS: Mapping[str, str] = {
+    "system": "system prompt",
+    "developer": "system prompt",
+    "user": "user text",
+    "assistant": "model's own turn",
+    "tool": "tool result",
+    "function": "tool result",
+}
+_TOP_GROUPS: Mapping[str, str] = {
+    "system": "system prompt",
+    "instructions": "system prompt",
+    "tools": "tool schema",
+    "functions": "tool schema",
+    "model": "model",
+}
+_VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "a date or time",
+        re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"),
+    ),
+    ("a UUID", re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")),
+    ("a time of day", re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")),
+    ("a temporary path", re.compile(r"(?:/tmp|/var/folders|[A-Z]:\\\\?Users)[\w./\\-]+")),
+    ("a random id", re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b")),
+    ("a Unix time", re.compile(r"\b1[6-9]\d{8}(?:\d{3})?\b")),
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference: where, what was recorded, what is now, and the group it belongs to."""
+
+    path: str
+    recorded: Any
+    now: Any
+    group: str
+
+
+def find_changes(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
+    """Return the differences between the normal forms of two requests, in the order of the recorded one."""
+    changes: list[Change] = []
+    for part in ("method", "url", "headers"):
+        changes += _walk(recorded[part], now[part], path=part, group="transport")
+    return changes + _walk(recorded["body"], now["body"], path="$", group="")
+
+
+def alike(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> float:
+    """Return how much of two requests is the same, from 0 to 1, by the bytes of their equal parts."""
+    sizes = [len(canonical_json(form)) for form in (recorded, now)]
+    changed = sum(_size(change.recorded) + _size(change.now) for change in find_changes(recorded, now))
+    return max(0.0, 1 - changed / sum(sizes))
+
+
+def volatile_kind(change: Change) -> tuple[str, re.Pattern[str]] | None:
+    """Return what a change looks like when only dates, ids or paths differ, and the expression that matches it."""
+    if not isinstance(change.recorded, str) or not isinstance(change.now, str):
+        return None
+    for kind, pattern in _VOLATILE:
+        if pattern.sub("", change.recorded) == pattern.sub("", change.now):
+            return kind, pattern
+    return None
+
+
+def _walk(recorded: Any, now: Any, *, path: str, group: str) -> list[Change]:
+    if _same(recorded, now):
+        return []
+    if isinstance(recorded, dict) and isinstance(now, dict):
+        return _walk_dict(recorded, now, path=path, group=group)
+    if isinstance(recorded, list) and isinstance(now, list):
+        return _walk_list(recorded, now, path=path, group=group)
+    return [Change(path=path, recorded=recorded, now=now, group=group or "body")]
+
+
+def _walk_dict(recorded: dict[str, Any], now: dict[str, Any], *, path: str, group: str) -> list[Change]:
+    changes: list[Change] = []
+    for key in (*recorded, *(key for key in now if key not in recorded)):
+        here = f"{path}.{key}" if re.fullmatch(r"[A-Za-z_][\w-]*", key) else f"{path}[{key!r}]"
+        inner = group or _group_of_key(key)
+        changes += _walk(recorded.get(key, ABSENT), now.get(key, ABSENT), path=here, group=inner)
+    return changes
+
+
+def _group_of_key(key: str) -> str:
+    if key in ("messages", "input", "contents"):
+        return ""
+    return _TOP_GROUPS.get(key) or ("sampling" if key in _SAMPLING else "transport" if key == "stream" else "body")
+
+
+def _walk_list(recorded: list[Any], now: list[Any], *, path: str, group: str) -> list[Change]:
+    changes: list[Change] = []
+    for first, second, index in _aligned(recorded, now):
+        inner = group or _group_of_message(second if first is ABSENT else first)
+        changes += _walk(first, second, path=f"{path}[{index}]", group=inner)
+    return changes
+
+
+def _group_of_message(message: Any) -> str:
+    if not isinstance(message, dict):
+        return "user text"
+    content = message.get("content")
+    if isinstance(content, list) and any(isinstance(b, dict) and b.get("type") == "tool_result" for b in content):
+        return "tool result"
+    return _ROLE_GROUPS.get(str(message.get("role")), "body")
+
+
+def _aligned(recorded: Sequence[Any], now: Sequence[Any]) -> Iterable[tuple[Any, Any, int]]:
+    """Yield pairs of elements that stand for each other, with the index to name them by."""
+    forms = [[canonical_json(element) for element in elements] for elements in (recorded, now)]
+    for tag, a, b, c, d in SequenceMatcher(a=forms[0], b=forms[1], autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        paired = min(b - a, d - c)
+        yield from ((recorded[a + step], now[c + step], c + step) for step in range(paired))
+        yield from ((recorded[index], ABSENT, index) for index in range(a + paired, b))
+        yield from ((ABSENT, now[index], index) for index in range(c + paired, d))
+
+
+def _same(recorded: Any, now: Any) -> bool:
+    if recorded is now:
+        return True
+    if recorded is ABSENT or now is ABSENT:
+        return False
+    return canonical_json(recorded) == canonical_json(now)
+
+
+def _size(value: Any) -> int:
+    return 0 if value is ABSENT else len(canonical_json(value))

@@ -1,0 +1,180 @@
+"""The report of a divergence: five kinds, at most 60 lines of 100 columns, always ending in the next command."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_agentreplay.divergence.changes import ABSENT, Change, volatile_kind
+
+__all__ = ["Scene", "report_changed", "report_missing", "report_order", "report_unplayed"]
+
+_WIDTH = 100
+_MOST_LINES = 60
+_MOST_CHANGES = 8
+_LONGEST_VALUE = 240
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where a divergence happened.
+
+    ``recorded`` and ``now`` are the call sequences, as short names; ``place`` is the index in ``now`` at which they
+    differ.
+    """
+
+    test: str
+    cassette: str
+    call_site: str | None = None
+    lane: str = ""
+    recorded: tuple[str, ...] = ()
+    now: tuple[str, ...] = ()
+    place: int = 0
+
+
+def report_changed(
+    scene: Scene, *, asked: str, changes: Sequence[Change], nearest: str | None, alike: float, exhausted: int = 0
+) -> str:
+    """Return the report of a request that the recording does not know.
+
+    ``exhausted`` is how often the same request was recorded, when it was and every answer has been given.
+    """
+    if exhausted:
+        times = f"{exhausted} {'answer was' if exhausted == 1 else 'answers were'} recorded"
+        title = f"Recording exhausted: the run wants call {exhausted + 1} of one request, only {times}."
+    else:
+        title = f"Request changed: call {scene.place + 1} is not in the recording."
+    body = [f"  asked     {asked}"]
+    if changes and not exhausted:
+        body += [f"  nearest   {nearest}, {alike:.0%} alike", "", *_change_lines(changes)]
+    elif not exhausted:
+        body += ["  nearest   nothing recorded is left to compare with"]
+    return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the change is meant"))
+
+
+def report_order(scene: Scene, *, asked: str, expected: str | None) -> str:
+    """Return the report of a known request that came at the wrong time in its conversation."""
+    title = f"Order changed: call {scene.place + 1} is recorded, but not next in its conversation."
+    body = [f"  asked     {asked}", f"  expected  {expected or 'no further call in this conversation'}"]
+    return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the new order is meant"))
+
+
+def report_missing(scene: Scene, *, asked: str) -> str:
+    """Return the report of a request made while there is no cassette."""
+    title = "No cassette: the run made a request, and nothing has been recorded for this test."
+    advice = [f"  Record it: pytest {_quoted(scene.test)} --record-mode=once"]
+    return _assemble(title, scene, body=[f"  asked     {asked}"], advice=advice)
+
+
+def report_unplayed(scene: Scene, *, unplayed: Sequence[str], phase: str) -> str:
+    """Return the report of a test that passed and left recorded steps unplayed."""
+    count = f"{len(unplayed)} recorded {'step was' if len(unplayed) == 1 else 'steps were'}"
+    title = f"Unplayed: {count} not asked for by the end of the {phase}."
+    shown = [f"    {step}" for step in unplayed[:10]]
+    more = [f"    … and {len(unplayed) - 10} more"] if len(unplayed) > 10 else []
+    advice = [
+        *_rewrite(scene, "If the run should ask for less now"),
+        "  Or allow it: @pytest.mark.agent_cassette(unplayed='warn')",
+    ]
+    return _assemble(title, scene, body=[*shown, *more], advice=advice)
+
+
+def _assemble(title: str, scene: Scene, *, body: Iterable[str], advice: Iterable[str]) -> str:
+    head = [title, "", f"  test      {scene.test}", f"  cassette  {scene.cassette}"]
+    if scene.call_site:
+        head.append(f"  called    {scene.call_site}")
+    tail = ["", *_sequences(scene), *advice]
+    middle = list(body)
+    room = _MOST_LINES - len(head) - len(tail)
+    if len(middle) > room:
+        middle = [*middle[: room - 1], "    … cut; the rest of the differences is in the same request"]
+    return "\n".join(_clip(line) for line in (*head, *middle, *tail))
+
+
+def _clip(line: str) -> str:
+    return line if len(line) <= _WIDTH or "pytest " in line else line[: _WIDTH - 1] + "…"
+
+
+def _rewrite(scene: Scene, condition: str) -> list[str]:
+    return [f"  {condition}, record again: pytest {_quoted(scene.test)} --record-mode=rewrite"]
+
+
+def _quoted(test: str) -> str:
+    return test if all(letter.isalnum() or letter in "/._:-" for letter in test) else f"'{test}'"
+
+
+def _change_lines(changes: Sequence[Change]) -> list[str]:
+    lines = ["  what changed, recorded → now:"]
+    group = None
+    for change in changes[:_MOST_CHANGES]:
+        if change.group != group:
+            group = change.group
+            lines.append(f"    {group}")
+        lines += _one_change(change)
+    if len(changes) > _MOST_CHANGES:
+        lines.append(f"    … and {len(changes) - _MOST_CHANGES} more differences")
+    return lines
+
+
+def _one_change(change: Change) -> list[str]:
+    recorded, now = _cut_together(_text_of(change.recorded), _text_of(change.now))
+    lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
+    volatile = volatile_kind(change)
+    if volatile:
+        kind, pattern = volatile
+        rule = json.dumps(f"{change.path} =~ {pattern.pattern}")
+        lines.append(f"        looks like {kind}; to let it vary: ignore=[{rule}]")
+    return lines
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    wrapped = textwrap.wrap(text, width=_WIDTH - 20, break_on_hyphens=False) or [""]
+    return [f"        {label if not index else '':<10}{line}" for index, line in enumerate(wrapped[:4])]
+
+
+def _text_of(value: Any) -> str:
+    if value is ABSENT:
+        return repr(ABSENT)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cut_together(recorded: str, now: str) -> tuple[str, str]:
+    """Cut two texts around their first difference, each with its length where it was cut."""
+    if max(len(recorded), len(now)) <= _LONGEST_VALUE:
+        return recorded, now
+    same = next(
+        (i for i, (a, b) in enumerate(zip(recorded, now, strict=False)) if a != b), min(len(recorded), len(now))
+    )
+    start = max(0, same - _LONGEST_VALUE // 3)
+    return _window(recorded, start), _window(now, start)
+
+
+def _window(text: str, start: int) -> str:
+    if len(text) <= _LONGEST_VALUE:
+        return text
+    end = start + _LONGEST_VALUE
+    before = "…" if start else ""
+    after = "…" if end < len(text) else ""
+    return f"{before}{text[start:end]}{after} ({len(text):,} characters)"
+
+
+def _sequences(scene: Scene) -> list[str]:
+    if not scene.recorded and not scene.now:
+        return []
+    lines = [
+        f"  recorded  {_sequence(scene.recorded, scene.place)}",
+        f"  now       {_sequence(scene.now, scene.place)}",
+        "",
+    ]
+    return [line.rstrip() for line in lines]
+
+
+def _sequence(calls: Sequence[str], place: int) -> str:
+    start = max(0, place - 3)
+    names = [f"{'▶ ' if index == place else ''}{index + 1} {calls[index]}" for index in range(start, len(calls))]
+    before = "… " if start else ""
+    shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+    return f"{before}{shown}" if names else "(nothing)"

@@ -1,0 +1,92 @@
+"""Every error this package raises, in one tree.
+
+::
+
+    Exception
+    └── AgentReplayError
+        ├── ConfigurationError          a setting, marker or command line that cannot be meant
+        ├── CassetteError               a file that cannot be read as a cassette
+        └── ReplayDivergenceException   the twin of ReplayDivergenceError for multiprocessing pools
+    BaseException
+    └── ReplayStop                      comes through SDKs that wrap and retry every Exception
+        ├── ReplayDivergenceError       the live run and the recording differ
+        └── StrayRequestError           a request that belongs to no running test
+
+``ReplayStop`` derives from ``BaseException`` for the reason pytest's own outcomes do: the provider SDKs catch
+any ``Exception`` a transport raises, wrap it and retry, and the cause would drown.  The docstring of a class is
+its default message.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AgentReplayError",
+    "CassetteError",
+    "ConfigurationError",
+    "ReplayDivergenceError",
+    "ReplayDivergenceException",
+    "ReplayStop",
+    "StrayRequestError",
+]
+
+
+class _Documented(BaseException):
+    """Give an error raised without arguments its class docstring as the message."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(args or ((type(self).__doc__ or type(self).__name__).strip().splitlines()[0],)))
+
+
+class AgentReplayError(_Documented, Exception):
+    """Something went wrong in pytest_agentreplay."""
+
+
+class ConfigurationError(AgentReplayError):
+    """A setting cannot be used as given."""
+
+
+class CassetteError(AgentReplayError):
+    """A cassette cannot be read.
+
+    The message has four parts: the file, the line, what is wrong and what to do about it.
+    """
+
+    def __init__(self, fault: str, *, path: object = None, line: int | None = None, remedy: str = "") -> None:
+        self.path = path
+        self.line = line
+        self.fault = fault
+        self.remedy = remedy
+        place = f"{path}:{line}" if line else str(path)
+        super().__init__(f"{place}: {fault}" + (f"\n  {remedy}" if remedy else ""))
+
+
+class ReplayStop(_Documented):
+    """Replay cannot go on."""
+
+
+class ReplayDivergenceError(ReplayStop):
+    """The live run and the recording differ.
+
+    ``kind`` is one of ``changed``, ``missing-cassette``, ``exhausted``, ``order`` and ``unplayed``; the message
+    is the whole report.
+    """
+
+    kinds: ClassVar = ("changed", "missing-cassette", "exhausted", "order", "unplayed")
+
+    def __init__(self, report: str = "", *, kind: str = "changed") -> None:
+        self.kind = kind
+        super().__init__(*([report] if report else []))
+
+
+class ReplayDivergenceException(AgentReplayError):
+    """The live run and the recording differ.
+
+    Raised instead of :class:`ReplayDivergenceError` in the threads of ``multiprocessing.pool``, whose workers die
+    of a ``BaseException`` and leave the pool waiting for ever.
+    """
+
+
+class StrayRequestError(ReplayStop):
+    """A request was made that belongs to no running test."""

@@ -1,0 +1,94 @@
+"""Conversations: which requests belong together.
+
+A request continues a conversation when it extends that conversation's last request *and its answer*: two sub-agents that
+opened alike are told apart by what each was answered.  A request that repeats one without an answer (a retry) stays
+in its conversation too.  Everything else opens a new one.  Threads and tasks play no part: their identity is not stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from pytest_agentreplay.dialects import Message
+from pytest_agentreplay.reader import Asked
+
+__all__ = ["Lane", "Lanes"]
+
+
+class Lane:
+    """One live conversation."""
+
+    __slots__ = ("_read_answers", "answered", "failed", "label", "opening", "recorded", "tip")
+
+    def __init__(self, label: str, opening: str) -> None:
+        self.label = label
+        self.opening = opening
+        self.recorded: str | None = None  # the lane of the recording that this one follows
+        self.tip: tuple[str, ...] = ()  # the conversation as of the last request
+        self.answered = False
+        self.failed = False
+        self._read_answers: Callable[[], tuple[Message, ...]] | None = None
+
+    def asked(self, chain: tuple[str, ...]) -> None:
+        """Note that a request is in flight."""
+        self.tip, self.answered, self.failed, self._read_answers = chain, False, False, None
+
+    def answer(self, read_answers: Callable[[], tuple[Message, ...]] | None) -> None:
+        """Note how the request ended; ``None`` means without an answer."""
+        self.failed = read_answers is None
+        self.answered = not self.failed
+        self._read_answers = read_answers
+
+    def is_continued_by(self, asked: Asked) -> bool:
+        """Return whether a longer request carries on from this conversation's last answer."""
+        if not self.answered or self._read_answers is None:
+            return False
+        echo = asked.message_at(len(self.tip))
+        return echo is not None and any(_is_echo(echo, answer) for answer in self._read_answers())
+
+
+class Lanes:
+    """The live conversations of one run.  Not thread-safe: the player's lock guards it."""
+
+    def __init__(self) -> None:
+        self._by_tip: dict[str, list[Lane]] = {}
+        self._opened: dict[str, int] = {}
+
+    def place(self, asked: Asked, *, label: Callable[[str, int], str]) -> Lane:
+        """Return the lane that a request belongs to, a new one where it continues none."""
+        lane = self._continued(asked)
+        if lane is None:
+            ordinal = self._opened[asked.hash] = self._opened.get(asked.hash, 0) + 1
+            lane = Lane(label(asked.hash, ordinal), asked.hash)
+        self._move(lane, asked.chain)
+        return lane
+
+    def _continued(self, asked: Asked) -> Lane | None:
+        chain = asked.chain
+        for length in range(len(chain), 0, -1):
+            for lane in self._by_tip.get(chain[length - 1], ()):
+                if len(lane.tip) != length or chain[:length] != lane.tip:
+                    continue
+                if lane.failed if length == len(chain) else lane.is_continued_by(asked):
+                    return lane
+        return None
+
+    def _move(self, lane: Lane, chain: tuple[str, ...]) -> None:
+        if lane.tip:
+            self._by_tip[lane.tip[-1]].remove(lane)
+        if chain:
+            self._by_tip.setdefault(chain[-1], []).append(lane)
+        lane.asked(chain)
+
+
+def _is_echo(echo: Message, answer: Message) -> bool:
+    """Return whether a message of a request is the answer it follows.
+
+    Clients drop, add and reorder fields of an answer that they send back, so only what it says is compared.
+    """
+    if echo.role != answer.role:
+        return False
+    if answer.tool_calls or echo.tool_calls:
+        return [(call.id, call.name) for call in echo.tool_calls] == [(c.id, c.name) for c in answer.tool_calls]
+    return echo.text.strip() == answer.text.strip()

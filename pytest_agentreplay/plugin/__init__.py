@@ -1,0 +1,214 @@
+"""The pytest plugin: parse, call one library function, print.
+
+Loaded in every session, so this package imports nothing heavy; what a marked test needs comes with
+:mod:`pytest_agentreplay.plugin.capture`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay.errors import AgentReplayError, ReplayStop
+from pytest_agentreplay.plugin import options
+from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.plugin.capture import Capture
+    from pytest_agentreplay.session import AgentRun, Session
+
+_CAPTURE = pytest.StashKey["Capture"]()
+_ATTEMPT = pytest.StashKey["_Attempt"]()
+
+
+@dataclass
+class _Attempt:
+    """One run of a marked test."""
+
+    session: Session | None = None
+    passed: bool = False
+    outcome: dict[str, Any] | None = None
+
+
+class ReplayDivergenceWarning(UserWarning):
+    """The live run and the recording differ where that is allowed."""
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    options.add_options(parser)
+    if getattr(pluginmanager, "_conftest_plugins", None):  # registered by a conftest: the hook below has run already
+        options.add_record_mode(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> None:
+    options.add_record_mode(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    options.register_marker(config)
+    config.pluginmanager.register(Summary(), "agent_cassette_summary")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    capture = config.stash.get(_CAPTURE, None)
+    if capture is not None:
+        capture.uninstall()
+        del config.stash[_CAPTURE]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    try:
+        return f"agent cassettes: {options.describe_modes(config)}"
+    except AgentReplayError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker(options.MARKER) is not None:
+            options.check_marker(item)
+            _request_first(item, "agent_run")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    if item.get_closest_marker(options.MARKER) is not None and _CAPTURE not in item.config.stash:
+        from pytest_agentreplay.plugin.capture import Capture
+
+        item.config.stash[_CAPTURE] = Capture()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    item.stash[_ATTEMPT] = _Attempt()
+    try:
+        yield
+    except BaseException as error:
+        _stop_if_diverged(item, error)
+        raise
+    _stop_if_diverged(item, None)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    attempt = item.stash[_ATTEMPT]
+    session = attempt.session
+    if session is None:
+        return (yield)
+    session.player.phase = "call"
+    item.config.stash[_CAPTURE].own(item, session)
+    try:
+        yield
+    except BaseException as error:
+        _stop_if_diverged(item, error)
+        raise
+    _judge(session, item, phases=("setup", "call"), passed=True)
+    attempt.passed = True
+    return None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    attempt = item.stash[_ATTEMPT]
+    session = attempt.session
+    if session is None:
+        return (yield)
+    session.player.phase = "teardown"
+    was_stopped = session.player.stopped is not None
+    try:
+        yield
+        if not was_stopped:
+            _judge(session, item, phases=("teardown",), passed=attempt.passed)
+    except BaseException as error:
+        attempt.passed = False
+        if not was_stopped:
+            _stop_if_diverged(item, error)
+        raise
+    finally:
+        _close(item, attempt, session)
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, ReplayStop | AgentReplayError) and report.failed:
+        name = type(call.excinfo.value).__name__
+        report.longrepr = f"{name}: {call.excinfo.value}"
+    attempt = item.stash.get(_ATTEMPT, None)
+    if call.when == "teardown" and attempt is not None and attempt.outcome is not None:
+        setattr(report, ATTRIBUTE, attempt.outcome)
+    return report
+
+
+@pytest.fixture(scope="session")
+def agent_config() -> dict[str, Any]:
+    """Settings for the marked tests in reach, by the names of the marker's arguments.  Override it."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def agent_cassette_dir(request: pytest.FixtureRequest) -> Path:
+    """The folder of a module's cassettes: ``cassettes/<module>`` beside it.  Override it to move them."""
+    return request.path.parent / "cassettes" / request.path.stem
+
+
+@pytest.fixture
+def agent_run(request: pytest.FixtureRequest, agent_config: dict[str, Any], agent_cassette_dir: Path) -> AgentRun:
+    """The run of a marked test: its hash chain, turns and usage so far."""
+    item = request.node
+    if item.get_closest_marker(options.MARKER) is None:
+        raise pytest.UsageError(f"{item.nodeid} uses agent_run without @pytest.mark.{options.MARKER}")
+    from pytest_agentreplay.plugin.capture import run_of
+
+    session = item.config.stash[_CAPTURE].open(item, folder=Path(agent_cassette_dir), fixture=dict(agent_config))
+    item.stash[_ATTEMPT].session = session
+    return run_of(session)
+
+
+def _request_first(item: pytest.Item, name: str) -> None:
+    """Make a test request a fixture before all others, so that their requests are recorded too."""
+    names = [other for other in item.fixturenames if other != name]  # type: ignore[attr-defined]
+    item.fixturenames = [name, *names]  # type: ignore[attr-defined]
+
+
+def _stop_if_diverged(item: pytest.Item, error: BaseException | None) -> None:
+    """Raise the divergence that a test met, whatever became of it on the way up."""
+    __tracebackhide__ = True
+    session = item.stash[_ATTEMPT].session
+    stopped = session.player.stopped if session is not None else None
+    if (
+        stopped is not None
+        and error is not stopped
+        and not isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
+    ):
+        raise stopped from error
+
+
+def _judge(session: Session, item: pytest.Item, *, phases: tuple[Any, ...], passed: bool) -> None:
+    __tracebackhide__ = True
+    from pytest_agentreplay.plugin.capture import judge
+
+    error = judge(session, phases, passed=passed)
+    if error is None:
+        return
+    if session.player.stopped is None and session.settings.unplayed == "warn":
+        item.warn(ReplayDivergenceWarning(str(error)))
+        return
+    raise error
+
+
+def _close(item: pytest.Item, attempt: _Attempt, session: Session) -> None:
+    from pytest_agentreplay.plugin.capture import report_attribute
+
+    outcome = item.config.stash[_CAPTURE].close(session, passed=attempt.passed)
+    attempt.outcome = report_attribute(outcome, test=item.nodeid, passed=attempt.passed)

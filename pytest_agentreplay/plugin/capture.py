@@ -1,0 +1,112 @@
+"""What the plugin holds while marked tests run: the patches, the registry of owners, and the open session.
+
+Imported with the first marked test, because it brings in pydantic and vcrpy.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentreplay.dialects import load_dialects
+from pytest_agentreplay.errors import ConfigurationError
+from pytest_agentreplay.plugin.options import cassette_name, layers_of
+from pytest_agentreplay.plugin.paths import cassette_file_name
+from pytest_agentreplay.records import Phase
+from pytest_agentreplay.session import AgentRun, Outcome, Session, open_session, shown_path
+from pytest_agentreplay.settings import resolve_settings
+from pytest_agentreplay.taps.http import patch_http_clients
+from pytest_agentreplay.taps.owners import Registry
+from pytest_agentreplay.taps.threads import carry_owner_into_threads
+
+__all__ = ["Capture"]
+
+
+class Capture:
+    """The recorder of one pytest session: patched once, then asked test by test."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self._dialects = load_dialects()
+        self._patches = ExitStack()
+        self._patches.enter_context(patch_http_clients(self.registry))
+        self._patches.enter_context(carry_owner_into_threads(self.registry))
+
+    def uninstall(self) -> None:
+        """Take the patches out."""
+        self._patches.close()
+
+    def open(self, item: pytest.Item, *, folder: Path, fixture: dict[str, Any]) -> Session:
+        """Open the session of a test, and make the test the owner of what runs from here on."""
+        settings = resolve_settings(layers_of(item, fixture=fixture))
+        path = folder / cassette_file_name(item, name=cassette_name(item))
+        if "__snapshots__" in path.parts:
+            raise ConfigurationError(f"{path} lies inside __snapshots__, where snapshot tools delete foreign files")
+        session = open_session(name=item.nodeid, path=path, settings=settings, dialects=self._dialects)
+        self.registry.running = session
+        self.registry.enter(session)
+        if session.recording is not None:
+            _let_through_block_network(item)
+        return session
+
+    def close(self, session: Session, *, passed: bool) -> Outcome:
+        """Close the session of a test; nothing is owned from here on."""
+        self.registry.running = None
+        self.registry.enter(None)
+        return session.close(passed=passed)
+
+    def own(self, item: pytest.Item, session: Session) -> None:
+        """Make an async test name its owner itself, because its runner may use an older context."""
+        function = getattr(item, "obj", None)
+        if inspect.iscoroutinefunction(function):
+            item.obj = self._owned(function, session)  # type: ignore[attr-defined]
+
+    def _owned(self, function: Callable[..., Any], session: Session) -> Callable[..., Any]:
+        @wraps(function)
+        async def owned(*args: Any, **kwargs: Any) -> Any:
+            token = self.registry.enter(session)
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                self.registry.leave(token)
+
+        return owned
+
+
+def run_of(session: Session) -> AgentRun:
+    """Return what the ``agent_run`` fixture gives."""
+    return AgentRun(session)
+
+
+def judge(session: Session, phases: tuple[Phase, ...], *, passed: bool) -> BaseException | None:
+    """Return what a phase must fail with, whatever the code under test made of it, or ``None``."""
+    player = session.player
+    if player.stopped is not None:
+        return player.stopped
+    if not passed or session.settings.unplayed == "ignore":
+        return None
+    return player.unplayed_error(phases)
+
+
+def report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str, Any]:
+    """Return what a test report carries to the summary, as plain values that cross process borders."""
+    return {
+        "action": outcome.action,
+        "path": shown_path(outcome.path),
+        "exchanges": outcome.exchanges,
+        "partial": shown_path(outcome.partial) if outcome.partial else None,
+        "test": test,
+        "passed": passed,
+    }
+
+
+def _let_through_block_network(item: pytest.Item) -> None:
+    """Let a recording through pytest-recording's ``--block-network``, as it does for its own."""
+    if item.config.getoption("block_network", default=False) or item.get_closest_marker("block_network"):
+        item.add_marker(pytest.mark.block_network(allowed_hosts=[".*"]), append=False)

@@ -1,0 +1,173 @@
+"""The plugin's options, ini settings and marker, and the layers of settings they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from pytest_agentreplay.errors import ConfigurationError
+from pytest_agentreplay.settings import (
+    DEFAULT_RECORD_MODE,
+    DEFAULT_REPLAY_MODE,
+    RECORD_MODES,
+    REPLAY_MODES,
+    Layer,
+    resolve_settings,
+)
+
+__all__ = ["MARKER", "add_options", "add_record_mode", "check_marker", "describe_modes", "layers_of"]
+
+MARKER = "agent_cassette"
+
+_MARKER_SIGNATURE = (
+    f"{MARKER}(name=None, *, record_mode=None, replay=None, pin=False, ignore=(), match_headers=(), unplayed=None, "
+    "allow_repeats=None): record the provider requests of this test once, and replay them offline."
+)
+_MARKER_SETTINGS = frozenset({"record_mode", "replay", "ignore", "match_headers", "unplayed", "allow_repeats"})
+_NOT_YET = frozenset({"tools", "freeze", "max_requests", "max_cost", "hosts"})
+_MODES = ("record_mode", "replay")
+
+_INI: tuple[tuple[str, str, str, str], ...] = (
+    ("agent_record_mode", "record_mode", "string", "record mode of agent cassettes: none, once, all or rewrite"),
+    ("agent_replay", "replay", "string", "what replay does with a request it does not know: strict"),
+    ("agent_unplayed", "unplayed", "string", "recorded steps that nothing asked for: fail, warn or ignore"),
+    ("agent_ignore", "ignore", "linelist", "paths of request bodies that may vary, as '$.path' or '$.path =~ REGEX'"),
+    ("agent_match_headers", "match_headers", "linelist", "further request headers that must be equal in replay"),
+    ("agent_background", "background", "linelist", "host or host/path of traffic that may repeat and stay unplayed"),
+    ("agent_redact_patterns", "redact_patterns", "linelist", "secrets to redact, as REGEX or NAME=REGEX"),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add what no other plugin has."""
+    group = parser.getgroup("agent-replay", "agent cassettes")
+    group.addoption(
+        "--agent-replay",
+        dest="agent_replay",
+        default=None,
+        choices=list(REPLAY_MODES),
+        help=f"What replay does with a request the cassette does not know. Default: {DEFAULT_REPLAY_MODE}.",
+    )
+    for name, _, kind, text in _INI:
+        parser.addini(name, text, type=kind, default=[] if kind == "linelist" else "")  # type: ignore[arg-type]
+
+
+def add_record_mode(parser: pytest.Parser) -> None:
+    """Add ``--record-mode`` unless another plugin (pytest-recording) has it: two of one name abort pytest."""
+    groups = [*parser._groups, parser._anonymous]
+    if any("--record-mode" in option.names() for group in groups for option in group.options):
+        return
+    parser.getgroup("agent-replay").addoption(
+        "--record-mode",
+        dest="record_mode",
+        default=None,
+        choices=list(RECORD_MODES),
+        help=f"Record mode of cassettes. Default: {DEFAULT_RECORD_MODE}.",
+    )
+
+
+def register_marker(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", _MARKER_SIGNATURE)
+
+
+def check_marker(item: pytest.Item) -> None:
+    """Refuse a marker that cannot be meant.  Raises ``pytest.UsageError`` naming the test."""
+    for node, mark in item.iter_markers_with_node(MARKER):
+        where = f"{item.nodeid}: @pytest.mark.{MARKER}"
+        later = sorted(set(mark.kwargs) & _NOT_YET)
+        if later:
+            raise pytest.UsageError(f"{where}: {', '.join(later)} is not available yet in this version")
+        unknown = sorted(set(mark.kwargs) - _MARKER_SETTINGS - {"name", "pin"})
+        if unknown:
+            known = ", ".join(sorted(_MARKER_SETTINGS | {"name", "pin"}))
+            raise pytest.UsageError(f"{where}: unknown argument {', '.join(unknown)}; known are {known}")
+        if len(mark.args) > 1 or (mark.args and "name" in mark.kwargs):
+            raise pytest.UsageError(f"{where}: takes one positional argument, the cassette's name")
+        _check_name(mark, where=where, on_function=node is item)
+    try:
+        resolve_settings([layer for _, layer in _marker_layers(item)])
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{item.nodeid}: {error}") from error
+
+
+def cassette_name(item: pytest.Item) -> str | None:
+    """Return the cassette's name that the test's own marker gives, or ``None``."""
+    for mark in item.iter_markers(MARKER):
+        name: str | None = mark.args[0] if mark.args else mark.kwargs.get("name")
+        if name is not None:
+            return name
+    return None
+
+
+def layers_of(item: pytest.Item, *, fixture: Mapping[str, Any]) -> list[Layer]:
+    """Return the layers of a test's settings, the strongest first.
+
+    A pinned marker's modes, the command line, markers from the nearest, the ``agent_config`` fixture, the ini file.
+    """
+    config = item.config
+    markers = _marker_layers(item)
+    pinned = [
+        Layer(layer.source, {name: layer.values[name] for name in _MODES if name in layer.values})
+        for is_pinned, layer in markers
+        if is_pinned
+    ]
+    return [
+        *pinned,
+        Layer("command line", _command_line(config)),
+        *(layer for _, layer in markers),
+        Layer("agent_config fixture", fixture),
+        Layer("ini file", _ini_values(config)),
+    ]
+
+
+def describe_modes(config: pytest.Config) -> str:
+    """Return the session's modes for the report header, each with its source where it is not the default."""
+    settings = resolve_settings([Layer("command line", _command_line(config)), Layer("ini file", _ini_values(config))])
+    shown = []
+    for label, name in (("record mode", "record_mode"), ("replay", "replay")):
+        source = settings.sources.get(name)
+        shown.append(f"{label} {getattr(settings, name)}" + (f" ({source})" if source else ""))
+    return ", ".join(shown)
+
+
+def _command_line(config: pytest.Config) -> dict[str, Any]:
+    return {
+        "record_mode": config.getoption("record_mode", default=None),
+        "replay": config.getoption("agent_replay", default=None),
+    }
+
+
+def _ini_values(config: pytest.Config) -> dict[str, Any]:
+    return {setting: config.getini(name) or None for name, setting, _, _ in _INI}
+
+
+def _marker_layers(item: pytest.Item) -> list[tuple[bool, Layer]]:
+    return [
+        (
+            bool(mark.kwargs.get("pin")),
+            Layer(
+                f"marker of {node.name}",
+                {name: value for name, value in mark.kwargs.items() if name in _MARKER_SETTINGS},
+            ),
+        )
+        for node, mark in item.iter_markers_with_node(MARKER)
+    ]
+
+
+def _check_name(mark: pytest.Mark, *, where: str, on_function: bool) -> None:
+    name = mark.args[0] if mark.args else mark.kwargs.get("name")
+    if name is None:
+        return
+    if not on_function:
+        raise pytest.UsageError(
+            f"{where}: name={name!r} belongs on a test function; on a class all tests would share it"
+        )
+    if not isinstance(name, str) or not name or not _is_safe(name.split("/")):
+        raise pytest.UsageError(f"{where}: name={name!r} must be a relative path without '..'")
+
+
+def _is_safe(parts: Iterable[str]) -> bool:
+    return all(part not in ("", ".", "..") and not set(part) & set('\\:*?"<>|\0') for part in parts)

@@ -1,0 +1,55 @@
+"""What the terminal says at the end: one line when all is well, each problem with its next command."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+__all__ = ["Summary"]
+
+ATTRIBUTE = "agent_cassette_outcome"
+
+
+@dataclass
+class Summary:
+    """Gathers the outcomes that test reports carry, also from the workers of pytest-xdist."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    exchanges: Counter[str] = field(default_factory=Counter)
+    recorded: list[dict[str, Any]] = field(default_factory=list)
+    kept: list[dict[str, Any]] = field(default_factory=list)
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        outcome: dict[str, Any] | None = getattr(report, ATTRIBUTE, None)
+        if outcome is None:
+            return
+        self.counts[outcome["action"]] += 1
+        self.exchanges[outcome["action"]] += outcome["exchanges"]
+        if outcome["action"] == "recorded":
+            self.recorded.append(outcome)
+        elif outcome["action"] == "kept":
+            self.kept.append(outcome)
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not any(self.counts[action] for action in ("replayed", "recorded", "kept")):
+            return
+        parts = [
+            f"{self.counts[action]} {action} ({self.exchanges[action]} requests)"
+            for action in ("replayed", "recorded")
+            if self.counts[action]
+        ]
+        if parts:
+            terminalreporter.write_line(f"agent cassettes: {', '.join(parts)}")
+        for outcome in self.recorded:
+            failed = " by a failing test; check it before you commit it" if not outcome["passed"] else ""
+            terminalreporter.write_line(f"  recorded {outcome['path']}{failed}")
+        for outcome in self.kept:
+            terminalreporter.write_line(
+                f"  unfinished recording kept: {outcome['partial']} ({outcome['exchanges']} exchanges); "
+                f"record again: pytest {outcome['test']} --record-mode=rewrite"
+            )

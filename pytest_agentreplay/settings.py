@@ -1,0 +1,177 @@
+"""The modes as tables, and the settings of one test, resolved once.
+
+What a mode does stands in :data:`RECORD_MODES` and :data:`REPLAY_MODES`; nothing else decides by a mode's name.
+Settings come in layers (command line, marker, fixture, ini file, default), the strongest first, and are frozen once
+resolved.  Standard library only, because the plugin reads this module in every session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from pytest_agentreplay.errors import ConfigurationError
+
+__all__ = [
+    "DEFAULT_BACKGROUND",
+    "DEFAULT_RECORD_MODE",
+    "DEFAULT_REPLAY_MODE",
+    "RECORD_MODES",
+    "REPLAY_MODES",
+    "Layer",
+    "RecordMode",
+    "RecordPolicy",
+    "ReplayMode",
+    "ReplayPolicy",
+    "Settings",
+    "Unplayed",
+    "resolve_settings",
+]
+
+RecordMode = Literal["none", "once", "new_episodes", "all", "rewrite"]
+ReplayMode = Literal["strict", "warn", "hybrid"]
+Unplayed = Literal["fail", "warn", "ignore"]
+
+DEFAULT_RECORD_MODE: RecordMode = "none"
+DEFAULT_REPLAY_MODE: ReplayMode = "strict"
+
+
+@dataclass(frozen=True)
+class RecordPolicy:
+    """What a record mode does, with and without a cassette.  The words are VCR's."""
+
+    records_missing: bool  # without a cassette, record one
+    serves_known: bool  # a request the cassette knows is served from it
+    records_unknown: bool  # a request the cassette does not know goes live and is added
+    available: bool = True
+
+
+@dataclass(frozen=True)
+class ReplayPolicy:
+    """What a replay mode does with a request the recording cannot answer."""
+
+    stops: bool
+    available: bool = True
+
+
+RECORD_MODES: Mapping[str, RecordPolicy] = {
+    "none": RecordPolicy(records_missing=False, serves_known=True, records_unknown=False),
+    "once": RecordPolicy(records_missing=True, serves_known=True, records_unknown=False),
+    "new_episodes": RecordPolicy(records_missing=True, serves_known=True, records_unknown=True, available=False),
+    "all": RecordPolicy(records_missing=True, serves_known=False, records_unknown=True),
+    "rewrite": RecordPolicy(records_missing=True, serves_known=False, records_unknown=True),
+}
+
+REPLAY_MODES: Mapping[str, ReplayPolicy] = {
+    "strict": ReplayPolicy(stops=True),
+    "warn": ReplayPolicy(stops=False, available=False),
+    "hybrid": ReplayPolicy(stops=False, available=False),
+}
+
+# Telemetry and price lists that agent libraries fetch beside the conversation: host, or host and path prefix.
+DEFAULT_BACKGROUND: tuple[str, ...] = (
+    "api.openai.com/v1/traces/ingest",
+    "api.smith.langchain.com",
+    "raw.githubusercontent.com/BerriAI/litellm",
+    "us.i.posthog.com",
+    "telemetry.crewai.com",
+    "cloud.langfuse.com",
+    "logfire-us.pydantic.dev",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one test.
+
+    ``sources`` names, for each setting that is not the default, the layer it came from.
+    """
+
+    record_mode: RecordMode = DEFAULT_RECORD_MODE
+    replay: ReplayMode = DEFAULT_REPLAY_MODE
+    unplayed: Unplayed = "fail"
+    allow_repeats: bool = False
+    ignore: tuple[str, ...] = ()
+    match_headers: tuple[str, ...] = ()
+    background: tuple[str, ...] = DEFAULT_BACKGROUND
+    redact_patterns: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def recording(self) -> RecordPolicy:
+        """What the record mode does."""
+        return RECORD_MODES[self.record_mode]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Where settings come from, and what that place says.  ``None`` means it says nothing."""
+
+    source: str
+    values: Mapping[str, Any]
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "record_mode": get_args(RecordMode),
+    "replay": get_args(ReplayMode),
+    "unplayed": get_args(Unplayed),
+}
+# Lists gather what every layer says; everything else is taken from the strongest layer that speaks.
+_GATHERED = frozenset({"ignore", "match_headers", "background", "redact_patterns"})
+_NAMES = frozenset(entry.name for entry in fields(Settings)) - {"sources"}
+
+
+def resolve_settings(layers: Sequence[Layer]) -> Settings:
+    """Return the settings that ``layers``, the strongest first, add up to.
+
+    Raises :class:`ConfigurationError` for an unknown name, a value outside a closed set, or a mode that this version
+    does not offer yet; the message names the layer.
+    """
+    chosen: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for layer in layers:
+        for name, value in layer.values.items():
+            if value is not None:
+                _check(name, value, source=layer.source)
+                _choose(name, value, source=layer.source, chosen=chosen, sources=sources)
+    settings = Settings(**chosen, sources=sources)
+    _refuse_unavailable(settings)
+    return settings
+
+
+def _choose(name: str, value: Any, *, source: str, chosen: dict[str, Any], sources: dict[str, str]) -> None:
+    if name in _GATHERED:
+        base = chosen.get(name) or (DEFAULT_BACKGROUND if name == "background" else ())
+        chosen[name] = (*base, *(entry for entry in _as_strings(value) if entry not in base))
+        sources.setdefault(name, source)
+    elif name not in chosen:
+        chosen[name] = value
+        sources[name] = source
+
+
+def _check(name: str, value: Any, *, source: str) -> None:
+    if name not in _NAMES:
+        raise ConfigurationError(f"{source}: unknown setting {name!r}; known are {', '.join(sorted(_NAMES))}")
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise ConfigurationError(f"{source}: {name}={value!r} is not one of {', '.join(_CHOICES[name])}")
+    if name in _GATHERED and not all(isinstance(entry, str) for entry in _as_strings(value)):
+        raise ConfigurationError(f"{source}: {name}={value!r} must be a string or a list of strings")
+    if name == "allow_repeats" and not isinstance(value, bool):
+        raise ConfigurationError(f"{source}: allow_repeats={value!r} must be True or False")
+
+
+def _as_strings(value: Any) -> Iterable[Any]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, Iterable) else (value,)
+
+
+def _refuse_unavailable(settings: Settings) -> None:
+    for option, name, table in (
+        ("--record-mode", settings.record_mode, RECORD_MODES),
+        ("--agent-replay", settings.replay, REPLAY_MODES),
+    ):
+        if not table[name].available:  # type: ignore[attr-defined]
+            ready = ", ".join(mode for mode, policy in table.items() if policy.available)  # type: ignore[attr-defined]
+            raise ConfigurationError(f"{option}={name} is not available yet; this version offers {ready}")

@@ -1,0 +1,124 @@
+"""Whose request is it?
+
+One patch serves the whole session, so each request must find the test it belongs to.  The owner is a context variable
+set inside the test and carried into the threads it starts.  Event-loop runners keep the context they were made in, so an
+owner can be stale or missing; such a request goes to the running test if its tape knows the request, else nowhere.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_agentreplay.errors import StrayRequestError
+from pytest_agentreplay.player import Player
+from pytest_agentreplay.reader import Asked, Reader
+
+__all__ = ["Carried", "Owner", "Registry", "StrayRequestWarning"]
+
+
+class StrayRequestWarning(UserWarning):
+    """A request that named no test was recorded for the test that was running."""
+
+
+class Owner(Protocol):
+    """The test, or the block of code, that requests belong to."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still takes requests."""
+
+    @property
+    def player(self) -> Player:
+        """Who decides about its requests."""
+
+    @property
+    def reader(self) -> Reader:
+        """Who reads its requests."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """An owner that a thread or a pool's job was given when it was started."""
+
+    owner: Owner | None
+
+
+class Registry:
+    """Finds the owner of a request.  One a process."""
+
+    def __init__(self) -> None:
+        self.running: Owner | None = None
+        self._current: ContextVar[Owner | Carried | None] = ContextVar("agent_replay_owner", default=None)
+
+    def enter(self, owner: Owner | Carried | None) -> Token[Owner | Carried | None]:
+        """Make ``owner`` the owner of what this context does from here on."""
+        return self._current.set(owner)
+
+    def leave(self, token: Token[Owner | Carried | None]) -> None:
+        """Undo an :meth:`enter` of the same context."""
+        self._current.reset(token)
+
+    def carry(self) -> Carried:
+        """Return the current owner in the form that a thread or a job takes along."""
+        found = self._current.get()
+        return found if isinstance(found, Carried) else Carried(found)
+
+    def concerns_no_one(self) -> bool:
+        """Return whether a request made here and now is none of our business."""
+        found = self._current.get()
+        owner = found.owner if isinstance(found, Carried) else found
+        return owner is None and self.running is None
+
+    def named(self) -> Owner | None:
+        """Return the owner this context names, if it is open."""
+        found = self._current.get()
+        owner = found.owner if isinstance(found, Carried) else found
+        return owner if owner is not None and owner.is_open else None
+
+    def settle(self, read: Callable[[Owner], Asked]) -> tuple[Owner, Asked]:
+        """Return the owner of a request, and the request as it reads it.
+
+        Raises :class:`StrayRequestError` for a request that no running test owns or knows.
+        """
+        owner = self.named()
+        if owner is not None:
+            return owner, read(owner)
+        found = self._current.get()
+        running = self.running
+        stale = found.owner if isinstance(found, Carried) else found
+        if running is None or (stale is not None and isinstance(found, Carried)):
+            raise StrayRequestError(_stray(stale, running))
+        asked = read(running)
+        if running.player.recording is not None:
+            # In the main thread there is only one test that code can belong to when it names none.
+            if stale is not None or threading.current_thread() is not threading.main_thread():
+                warnings.warn(StrayRequestWarning(_recorded_for(stale, running)), stacklevel=2)
+            return running, asked
+        if running.player.knows(asked):
+            return running, asked
+        raise StrayRequestError(_stray(stale, running, asked))
+
+
+def _recorded_for(stale: Owner | None, running: Owner) -> str:
+    origin = f"of {stale.name}, which is over," if stale else "that named no test"
+    return f"a request {origin} was recorded for {running.name}"
+
+
+def _stray(stale: Owner | None, running: Owner | None, asked: Asked | None = None) -> str:
+    made = f"A request to {asked.url}" if asked else "A request"
+    origin = f"was made by {stale.name}, which is over" if stale else "was made outside any test"
+    now = f"while {running.name} was running" if running else "while no recorded test was running"
+    known = f", whose recording does not know it ({running.player.cassette})" if running and asked else ""
+    return (
+        f"{made} {origin}, {now}{known}.\n"
+        "  It was not sent. Wait for threads and background tasks before the test ends."
+    )
