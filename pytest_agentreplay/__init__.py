@@ -7,9 +7,11 @@ from pytest_agentreplay.errors import (
     AgentReplayError,
     CassetteError,
     ConfigurationError,
+    NetworkBlockedError,
     ReplayDivergenceError,
     ReplayDivergenceException,
     ReplayStop,
+    SecretLeakError,
     StrayRequestError,
 )
 
@@ -19,9 +21,11 @@ __all__ = [
     "AgentReplayError",
     "CassetteError",
     "ConfigurationError",
+    "NetworkBlockedError",
     "ReplayDivergenceError",
     "ReplayDivergenceException",
     "ReplayStop",
+    "SecretLeakError",
     "StrayRequestError",
     "__version__",
 ]

@@ -10,7 +10,9 @@
     BaseException
     └── ReplayStop                      comes through SDKs that wrap and retry every Exception
         ├── ReplayDivergenceError       the live run and the recording differ
-        └── StrayRequestError           a request that belongs to no running test
+        ├── StrayRequestError           a request that belongs to no running test
+        ├── NetworkBlockedError         a connection that no recording stands for
+        └── SecretLeakError             a secret that would have been written
 
 ``ReplayStop`` derives from ``BaseException`` for the reason pytest's own outcomes do: the provider SDKs catch
 any ``Exception`` a transport raises, wrap it and retry, and the cause would drown.  The docstring of a class is
@@ -25,9 +27,11 @@ __all__ = [
     "AgentReplayError",
     "CassetteError",
     "ConfigurationError",
+    "NetworkBlockedError",
     "ReplayDivergenceError",
     "ReplayDivergenceException",
     "ReplayStop",
+    "SecretLeakError",
     "StrayRequestError",
 ]
 
@@ -90,3 +94,11 @@ class ReplayDivergenceException(AgentReplayError):
 
 class StrayRequestError(ReplayStop):
     """A request was made that belongs to no running test."""
+
+
+class NetworkBlockedError(ReplayStop):
+    """A connection was tried in replay, outside the recorder."""
+
+
+class SecretLeakError(ReplayStop):
+    """A secret would have been written to a cassette."""

@@ -11,7 +11,7 @@ _BOUNDARY = re.compile(r'boundary=(?:"([^"]+)"|([^;\s]+))', re.IGNORECASE)
 
 
 def split_multipart(content: bytes, headers: Iterable[tuple[str, str]]) -> list[tuple[dict[str, str], bytes]] | None:
-    """Return headers (lower-case names) and bytes of each part, or ``None`` when the body does not keep to its boundary."""
+    """Return headers (lower-case names) and bytes of each part, or ``None`` for a body that breaks its boundary."""
     declared = next((value for name, value in headers if name.lower() == "content-type"), "")
     found = _BOUNDARY.search(declared)
     if found is None:

@@ -1,8 +1,8 @@
 """What cannot carry meaning to the model, to stable values; pure functions on values.
 
-Which paths that concerns is data: a :class:`NormalRules` for each dialect, and the user's own ``ignore`` rules.  Nothing is
-changed inside tool arguments or message text unless a user's rule says so: blanket scrubbing of dates and ids hides real
-changes.  Normal forms of URL and headers live here too.
+Which paths that concerns is data: a :class:`NormalRules` for each dialect, and the user's own ``ignore`` rules.
+Nothing is changed inside tool arguments or message text unless a user's rule says so: blanket scrubbing of dates and
+ids hides real changes.  Normal forms of URL and headers live here too.
 """
 
 from __future__ import annotations

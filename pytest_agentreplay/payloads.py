@@ -1,8 +1,8 @@
 """The bytes of an answer as values that a person can read in a diff, and back, byte for byte.
 
 A JSON document is kept as JSON where writing it again in one of the common styles gives the same bytes; a server-sent
-stream as the list of its events; other text as text; the rest as base64.  :func:`encode_content` tries these in turn and
-keeps the first that :func:`decode_content` turns back into the same bytes, so nothing depends on guessing right.
+stream as the list of its events; other text as text; the rest as base64.  :func:`encode_content` tries these in turn
+and keeps the first that :func:`decode_content` turns back into the same bytes, so nothing depends on guessing right.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _STYLES: Mapping[str, Callable[[Any], bytes]] = {
 
 
 def encode_content(content: bytes, *, media_type: str = "") -> dict[str, Any]:
-    """Return ``content`` as one of ``{}``, ``{"json", "style", "tail"}``, ``{"events"}``, ``{"text"}``, ``{"base64"}``."""
+    """Return ``content`` as ``{}``, ``{"json", "style", "tail"}``, ``{"events"}``, ``{"text"}`` or ``{"base64"}``."""
     if not content:
         return {}
     if media_type.endswith("json") or not media_type:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Literal
@@ -22,7 +22,6 @@ from pytest_agentreplay import canonical
 from pytest_agentreplay.dialects import Call, Dialect, Dialects, Message, Reply
 from pytest_agentreplay.multipart import split_multipart
 from pytest_agentreplay.normalize import (
-    CLIENT_MADE,
     CLIENT_MADE_HINT,
     GENERIC_RULES,
     HASHED_HEADERS,
@@ -48,7 +47,7 @@ from pytest_agentreplay.records import (
     Response,
     TextBody,
 )
-from pytest_agentreplay.redact import Redactor, redactor_for
+from pytest_agentreplay.redact import Redactor
 
 __all__ = ["Asked", "HttpRequest", "Reader", "RuleSet", "rule_set_for"]
 
@@ -88,18 +87,14 @@ class RuleSet:
 
 
 def rule_set_for(
-    dialects: Dialects,
-    *,
-    ignore: Iterable[str] = (),
-    match_headers: Iterable[str] = (),
-    redact_patterns: Iterable[str] = (),
+    dialects: Dialects, *, redactor: Redactor, ignore: Iterable[str] = (), match_headers: Iterable[str] = ()
 ) -> RuleSet:
     """Return the rule set of the built-in rules and the user's.
 
-    Raises :class:`ConfigurationError` for an ``ignore`` rule or a pattern that is not understood.
+    Raises :class:`ConfigurationError` for an ``ignore`` rule that is not understood.
     """
     return RuleSet(
-        redactor=redactor_for(patterns=redact_patterns),
+        redactor=redactor,
         dialects=dialects,
         ignore=tuple(parse_ignore(rule) for rule in ignore),
         match_headers=tuple(name.lower() for name in match_headers),
@@ -108,11 +103,15 @@ def rule_set_for(
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """One element of a top-level array: its hash, the address it is kept under, and its redacted value."""
+    """One element of a top-level array: its hash, the address it is kept under, and its redacted value.
+
+    ``has_client_ids`` says that ids in it may have been made by the client: then the hash depends on its neighbours.
+    """
 
     hash: str
     address: str
     value: Any
+    has_client_ids: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +137,11 @@ class _Head:
 class Asked:
     """A request as read: what it is known by at once, what a tape keeps when it is asked for.
 
-    ``kind`` is ``model`` or ``http``; ``chain`` holds the element hashes of the conversation, empty where there is none.
+    ``kind`` is ``model`` or ``http``; ``chain`` holds the element hashes of the conversation, empty where there is
+    none.
     """
 
-    __slots__ = ("_body", "_elements", "_fields", "_head", "call", "chain", "dialect", "hash", "kind")
+    __slots__ = ("_body", "_elements", "_fields", "_head", "_root", "call", "chain", "dialect", "hash", "kind")
 
     def __init__(
         self,
@@ -149,13 +149,15 @@ class Asked:
         *,
         hash: str,  # noqa: A002 - the field's own word
         body: Body | None = None,
+        root: Literal["object", "array", "scalar"] = "object",
         fields: _Fields | None = None,
         elements: Mapping[str, Sequence[_Element]] | None = None,
         reading: tuple[Dialect, Call] | None = None,
     ) -> None:
-        self._head, self._body, self._fields, self._elements = head, body, fields, elements or {}
+        self._head, self._body, self._root, self._fields, self._elements = head, body, root, fields, elements or {}
         self.hash = hash
-        self.dialect, self.call = reading or (None, None)
+        self.dialect: Dialect | None = reading[0] if reading else None
+        self.call: Call | None = reading[1] if reading else None
         self.kind: Literal["model", "http"] = "model" if reading else "http"
         conversation = self._elements.get(self.call.conversation, ()) if self.call else ()
         self.chain = tuple([element.hash for element in conversation])
@@ -186,14 +188,9 @@ class Asked:
         """The request as a tape keeps it."""
         body = self._body
         if body is None:
-            root: Literal["object", "array", "scalar"] = "object"
             values = self._fields.values if self._fields else {}
-            if "" in self._elements and not values:
-                root = "array"
-            elif set(values) == {""} and not self._elements:
-                root = "scalar"
             lists = {key: tuple(item.address for item in items) for key, items in self._elements.items()}
-            body = JsonBody(root=root, fields=values, lists=lists)
+            body = JsonBody(root=self._root, fields=values, lists=lists)
         head = self._head
         return Request(method=head.method, url=head.url, headers=head.headers, body=body)
 
@@ -232,7 +229,7 @@ class Reader:
             except ValueError:
                 pass
             else:
-                return self._json(head, value, is_plain=is_plain, client_ids=CLIENT_MADE_HINT in content)
+                return self._json(head, value, is_plain=is_plain)
         return self._other(head, content, headers=request.headers)
 
     def reread(self, request: Request, messages: Mapping[str, Any]) -> Asked:
@@ -268,12 +265,13 @@ class Reader:
     def normal_form(self, request: Request, messages: Mapping[str, Any]) -> dict[str, Any]:
         """Return a recorded request as the value that its hash stands for, in full: what a diff compares."""
         asked = self.reread(request, messages)
-        body = request.body
-        if not isinstance(body, JsonBody):
-            shown: Any = body.model_dump(mode="json", exclude={"kind"})
+        kept = asked.request
+        if not isinstance(kept.body, JsonBody):
+            shown: Any = kept.body.model_dump(mode="json", exclude={"kind"})
         else:
             shown = self._normal_body(asked, request=request, messages=messages)
-        return {"method": request.method, "url": request.url, "headers": dict(request.headers), "body": shown}
+        head = {"method": kept.method, "url": kept.url, "headers": dict(kept.headers)}
+        return {**head, "kind": kept.body.kind, "body": shown}
 
     def _normal_body(self, asked: Asked, *, request: Request, messages: Mapping[str, Any]) -> Any:
         body = request.body
@@ -311,33 +309,34 @@ class Reader:
             candidates=self.rules.dialects.recognise(method=method, url=shown),
         )
 
-    def _json(self, head: _Head, value: Any, *, is_plain: bool, client_ids: bool) -> Asked:
+    def _json(self, head: _Head, value: Any, *, is_plain: bool) -> Asked:
         if isinstance(value, dict):
             rest, lists = self._split(value)
             data = {key: _keys_of(items, is_plain=is_plain) for key, items in lists.items()}
-            return self._object(head, rest, lists, data=data, client_ids=client_ids)
+            (known,) = _keys_of([rest], is_plain=is_plain)
+            return self._object(head, rest, lists, data=data, known=known)
         if isinstance(value, list):
             return self._array(head, value, data=_keys_of(value, is_plain=is_plain))
         scalar = self.rules.redactor.value(value)
         fields = _Fields(values={"": scalar}, canonical={})
-        return Asked(head, hash=_hash_json(canonical.canonical_json(scalar), head), fields=fields)
+        return Asked(head, hash=_hash_json(canonical.canonical_json(scalar), head), root="scalar", fields=fields)
 
     def _reread_json(self, head: _Head, body: JsonBody, messages: Mapping[str, Any]) -> Asked:
         if body.root == "scalar":
-            return self._json(head, body.fields[""], is_plain=False, client_ids=False)
+            return self._json(head, body.fields[""], is_plain=False)
         lists = {key: [messages[address] for address in found] for key, found in body.lists.items()}
         data = {key: [b"@" + address.encode() for address in found] for key, found in body.lists.items()}
         if body.root == "array":
             return self._array(head, lists[""], data=data[""])
         whole = {key for key in lists if self._is_ignored_whole(key)}
         rest = {**body.fields, **{key: lists.pop(key) for key in whole}}
-        client_ids = any(CLIENT_MADE.search(repr(items)) for items in lists.values())
-        return self._object(head, rest, lists, data=data, client_ids=client_ids)
+        (known,) = _keys_of([rest], is_plain=False)
+        return self._object(head, rest, lists, data=data, known=known)
 
     def _array(self, head: _Head, items: list[Any], *, data: Iterable[bytes]) -> Asked:
         elements = self._list("", items, normal=GENERIC_RULES, data=data)
         tree = canonical.hash_list([element.hash for element in elements])
-        return Asked(head, hash=_hash_json(tree, head), elements={"": elements})
+        return Asked(head, hash=_hash_json(tree, head), root="array", elements={"": elements})
 
     def _split(self, value: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         rest, lists = {}, {}
@@ -355,14 +354,15 @@ class Reader:
         lists: Mapping[str, list[Any]],
         *,
         data: Mapping[str, Iterable[bytes]],
-        client_ids: bool,
+        known: bytes,
     ) -> Asked:
+        """Read an object; ``data`` and ``known`` stand for the elements and for the rest as :func:`_keys_of` does."""
         reading = self.rules.dialects.read_call(head.candidates, {**rest, **lists}) if head.candidates else None
         normal = self._rules_of(reading[0] if reading else None, rest)
         elements = {key: self._list(key, items, normal=normal, data=data[key]) for key, items in lists.items()}
-        if client_ids and normal.call_ids:
+        if normal.call_ids and any(element.has_client_ids for items in elements.values() for element in items):
             elements = self._with_stable_ids(elements, normal=normal)
-        fields = self._rest(rest, normal=normal)
+        fields = self._rest(rest, normal=normal, known=known)
         hashes = {key: [element.hash for element in items] for key, items in elements.items()}
         tree = canonical.json_tree(fields.canonical, hashes)
         return Asked(head, hash=_hash_json(tree, head), fields=fields, elements=elements, reading=reading)
@@ -375,8 +375,8 @@ class Reader:
     def _is_ignored_whole(self, key: str) -> bool:
         return any(rule.path in ((key,), ("*",)) for rule in self.rules.ignore)
 
-    def _rest(self, rest: dict[str, Any], *, normal: NormalRules) -> _Fields:
-        key = (normal.name, canonical.canonical_json(rest))
+    def _rest(self, rest: dict[str, Any], *, normal: NormalRules, known: bytes) -> _Fields:
+        key = (normal.name, known)
         found = self._fields.get(key)
         if found is None:
             values = self.rules.redactor.value(rest)
@@ -430,10 +430,13 @@ class Reader:
         self, item: Any, data: bytes, *, memo: dict[bytes, _Element], rules: tuple[PathRule, ...], key: str
     ) -> _Element:
         value = self.rules.redactor.value(item)
-        address = canonical.content_hash(value)
+        written = canonical.canonical_json(value)
+        address = canonical.hash_canonical(written)
         normal = apply_rules(value, rules=rules, depth=2 if key else 1)
         digest = address if normal is value else canonical.content_hash(normal)
-        found = memo[data] = _Element(hash=digest, address=address, value=value)
+        found = memo[data] = _Element(
+            hash=digest, address=address, value=value, has_client_ids=CLIENT_MADE_HINT in written
+        )
         return found
 
     def _with_stable_ids(
@@ -452,7 +455,7 @@ class Reader:
     def _renamed(self, element: _Element, renamed: Any, *, key: str, normal: NormalRules) -> _Element:
         rules, _ = self._element_rules(key, normal)
         digest = canonical.content_hash(apply_rules(renamed, rules=rules, depth=2))
-        return _Element(hash=digest, address=element.address, value=element.value)
+        return replace(element, hash=digest)
 
     def _other(self, head: _Head, content: bytes, *, headers: tuple[tuple[str, str], ...]) -> Asked:
         if head.media_type == "application/x-www-form-urlencoded":
@@ -512,7 +515,7 @@ def _keys_of(items: Sequence[Any], *, is_plain: bool) -> list[bytes]:
 
 def _moved_cuts(response: Response, content: bytes) -> tuple[int, ...]:
     """Return cuts for redacted content: each at the same event, or as far from the start, as it was."""
-    places = []
+    places: list[int] = []
     seen = 0
     for length in response.cuts[:-1]:
         seen += length

@@ -8,33 +8,42 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
-import sys
+import re
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pytest_agentreplay.cassette import Cassette, Recording, load_cassette
+from pytest_agentreplay.cassette import Cassette, Recording, load_cassette, partial_path
 from pytest_agentreplay.dialects import Dialects
-from pytest_agentreplay.player import Player
-from pytest_agentreplay.reader import Reader, rule_set_for
+from pytest_agentreplay.player import Player, Recorded, recorded_for
+from pytest_agentreplay.player.describe import short_name
+from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
 from pytest_agentreplay.records import ModelStep, RunEnd, RunStart, Usage
+from pytest_agentreplay.redact import redactor_for
 from pytest_agentreplay.settings import Settings
 
 __all__ = ["AgentRun", "Outcome", "Session", "open_session", "shown_path"]
 
 Action = Literal["replayed", "recorded", "kept", "nothing"]
-_RECORDED_WITH = ("openai", "anthropic", "httpx", "httpx2")
+_USER_AGENT = re.compile(r"([A-Za-z][\w.-]*(?:/Python)?)[/ ]v?(\d[\w.+-]*)")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a session did with its cassette: the action, the file, and how many exchanges were served or recorded."""
+    """What a session did with its cassette.
+
+    ``exchanges`` counts what was served or recorded, ``resumed`` what was taken over from an unfinished recording at
+    ``partial``, which is named when it is still there; ``dropped`` are recorded steps that a new recording left out.
+    """
 
     action: Action
     path: Path
     exchanges: int
+    resumed: int = 0
     partial: Path | None = None
+    dropped: tuple[str, ...] = ()
 
 
 class Session:
@@ -47,51 +56,62 @@ class Session:
         path: Path,
         settings: Settings,
         reader: Reader,
-        tape: Cassette | None,
-        recording: Recording | None,
+        sources: Sequence[Recorded] = (),
+        recording: Recording | None = None,
+        resumed: int = 0,
     ) -> None:
         self.name = name
         self.path = path
         self.settings = settings
         self.reader = reader
-        self.tape = tape
         self.recording = recording
         self.is_open = True
+        self._resumed = resumed
+        partial = partial_path(path)
+        self._partial = partial if partial.exists() else None
         self.player = Player(
             reader=reader,
             settings=settings,
             test=name,
             cassette=shown_path(path),
-            tape=tape,
+            sources=sources,
             recording=recording,
+            partial=shown_path(self._partial) if self._partial else None,
         )
 
     def close(self, *, passed: bool) -> Outcome:
         """Stop taking requests; put a recording in place, or keep what there is of it."""
         self.is_open = False
-        if self.recording is None:
-            played = sum(self.player.recorded.played) if self.player.recorded else 0
-            return Outcome("replayed" if played else "nothing", self.path, played)
-        count = len(self.recording.exchanges)
-        if not count:
-            return Outcome("nothing", self.path, 0)
-        if self._is_worth_closing(passed=passed):
-            self.recording.close(RunEnd(outcome="ok" if passed else "failed", turns=self._turns()))
-            return Outcome("recorded", self.path, count)
-        self.recording.leave()
-        return Outcome("kept", self.path, count, partial=self.recording.partial)
+        recording = self.recording
+        if recording is None:
+            served = self.player.served
+            return Outcome("replayed" if served else "nothing", self.path, served, partial=self._partial)
+        count = len(recording.exchanges)
+        if count and self._is_worth_closing(passed=passed):
+            end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(recording))
+            recording.close(end, versions=_versions_in(self.player.clients))
+            return Outcome("recorded", self.path, count, resumed=self._resumed, dropped=self._dropped())
+        recording.leave()
+        kept = recording.partial if recording.partial.exists() else None
+        return Outcome("kept" if count else "nothing", self.path, count, resumed=self._resumed, partial=kept)
 
     def _is_worth_closing(self, *, passed: bool) -> bool:
         """Return whether a recording becomes the cassette; one of a failing test never replaces a good cassette."""
-        if self.player.in_flight:
+        if self.player.in_flight or self.player.stopped is not None:
             return False
         if passed:
             return True
         completed = self.player.completed
         return not self.path.exists() and bool(completed) and completed[-1].error is None
 
-    def _turns(self) -> int:
-        return sum(step.kind == "model" for step in self.recording.exchanges) if self.recording else 0
+    def _dropped(self) -> tuple[str, ...]:
+        return tuple(
+            short_name(source.steps[position]) for source in self.player.sources for position in source.unplayed()
+        )
+
+
+def _count_turns(recording: Recording) -> int:
+    return sum(step.kind == "model" for step in recording.exchanges)
 
 
 class AgentRun:
@@ -139,25 +159,48 @@ class AgentRun:
         return Usage(**totals)
 
 
-def open_session(*, name: str, path: Path, settings: Settings, dialects: Dialects) -> Session:
-    """Open a session on the cassette at ``path``.
+def open_session(
+    *,
+    name: str,
+    path: Path,
+    settings: Settings,
+    dialects: Dialects,
+    environment: Mapping[str, str] | None = None,
+) -> Session:
+    """Open a session on the cassette at ``path``; secrets among the values of ``environment`` are redacted.
 
-    Raises :class:`CassetteError` for a damaged cassette, unless it is about to be replaced, and
-    :class:`ConfigurationError` for rules that are not understood.
+    Raises :class:`CassetteError` for a damaged cassette, unless it is about to be replaced, and for one that another
+    process is recording; :class:`ConfigurationError` for rules that are not understood.
     """
-    rules = rule_set_for(
-        dialects,
-        ignore=settings.ignore,
-        match_headers=settings.match_headers,
-        redact_patterns=settings.redact_patterns,
+    redactor = redactor_for(
+        patterns=settings.redact_patterns,
+        headers=settings.redact_headers,
+        json_names=settings.redact_json,
+        variables=settings.redact_env,
+        environment=environment,
     )
+    rules = rule_set_for(dialects, redactor=redactor, ignore=settings.ignore, match_headers=settings.match_headers)
+    reader = Reader(rules)
     policy = settings.recording
     exists = path.exists()
     tape = load_cassette(path) if exists and policy.serves_known else None
-    recording = None
-    if tape is None and policy.records_missing:
-        recording = Recording(path, _start_of(name, rules=rules.digest))
-    return Session(name=name, path=path, settings=settings, reader=Reader(rules), tape=tape, recording=recording)
+    sources = [_source(tape, reader)] if tape is not None else []
+    records = policy.records_unknown or (policy.records_missing and not exists)
+    if not records:
+        return Session(name=name, path=path, settings=settings, reader=reader, sources=sources)
+    recording = Recording(path, _start_of(redactor.text(name), rules=rules), redactor=redactor)
+    resumed = _resume(recording, reader) if policy.serves_known else None
+    if tape is not None:
+        recording.know(tape.messages)
+    return Session(
+        name=name,
+        path=path,
+        settings=settings,
+        reader=reader,
+        sources=[resumed, *sources] if resumed else sources,
+        recording=recording,
+        resumed=len(resumed.steps) if resumed else 0,
+    )
 
 
 def shown_path(path: Path) -> str:
@@ -168,19 +211,35 @@ def shown_path(path: Path) -> str:
         return str(path)
 
 
-def _start_of(name: str, *, rules: str) -> RunStart:
+def _source(tape: Cassette, reader: Reader) -> Recorded:
+    return recorded_for(tape, reader, digest=tape.start.rules)
+
+
+def _resume(recording: Recording, reader: Reader) -> Recorded | None:
+    """Return what an interrupted recording holds, and go on from it."""
+    if not recording.partial.exists():
+        return None
+    try:
+        tape = load_cassette(recording.partial, partial=True)
+    except BaseException:
+        recording.leave()
+        raise
+    source = _source(tape, reader)
+    recording.resume(source.steps, tape.messages)
+    return source
+
+
+def _start_of(name: str, *, rules: RuleSet) -> RunStart:
     return RunStart(
-        rules=rules,
+        rules=rules.digest,
         run_id=uuid.uuid4().hex,
         name=name,
         recorded_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        versions=_versions(),
+        versions={"pytest-agent-cassette": importlib.metadata.version("pytest-agent-cassette")},
     )
 
 
-def _versions() -> dict[str, str]:
-    found = {"pytest-agent-cassette": importlib.metadata.version("pytest-agent-cassette")}
-    for name in _RECORDED_WITH:
-        if name in sys.modules:
-            found[name] = importlib.metadata.version(name)
-    return found
+def _versions_in(user_agents: Iterable[str]) -> dict[str, str]:
+    """Return the libraries that made the requests, by what they call themselves."""
+    found = (_USER_AGENT.match(agent) for agent in sorted(user_agents))
+    return {match.group(1): match.group(2) for match in found if match}

@@ -58,7 +58,7 @@ class ReplayPolicy:
 RECORD_MODES: Mapping[str, RecordPolicy] = {
     "none": RecordPolicy(records_missing=False, serves_known=True, records_unknown=False),
     "once": RecordPolicy(records_missing=True, serves_known=True, records_unknown=False),
-    "new_episodes": RecordPolicy(records_missing=True, serves_known=True, records_unknown=True, available=False),
+    "new_episodes": RecordPolicy(records_missing=True, serves_known=True, records_unknown=True),
     "all": RecordPolicy(records_missing=True, serves_known=False, records_unknown=True),
     "rewrite": RecordPolicy(records_missing=True, serves_known=False, records_unknown=True),
 }
@@ -92,10 +92,15 @@ class Settings:
     replay: ReplayMode = DEFAULT_REPLAY_MODE
     unplayed: Unplayed = "fail"
     allow_repeats: bool = False
+    loopback: bool = True  # whether replay lets connections to this machine through
+    hosts: tuple[str, ...] = ()  # names that replay lets connections through to, with shell wildcards
     ignore: tuple[str, ...] = ()
     match_headers: tuple[str, ...] = ()
     background: tuple[str, ...] = DEFAULT_BACKGROUND
     redact_patterns: tuple[str, ...] = ()
+    redact_headers: tuple[str, ...] = ()
+    redact_json: tuple[str, ...] = ()
+    redact_env: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -118,7 +123,18 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "unplayed": get_args(Unplayed),
 }
 # Lists gather what every layer says; everything else is taken from the strongest layer that speaks.
-_GATHERED = frozenset({"ignore", "match_headers", "background", "redact_patterns"})
+_GATHERED = frozenset(
+    {
+        "ignore",
+        "match_headers",
+        "background",
+        "hosts",
+        "redact_patterns",
+        "redact_headers",
+        "redact_json",
+        "redact_env",
+    }
+)
 _NAMES = frozenset(entry.name for entry in fields(Settings)) - {"sources"}
 
 
@@ -157,8 +173,8 @@ def _check(name: str, value: Any, *, source: str) -> None:
         raise ConfigurationError(f"{source}: {name}={value!r} is not one of {', '.join(_CHOICES[name])}")
     if name in _GATHERED and not all(isinstance(entry, str) for entry in _as_strings(value)):
         raise ConfigurationError(f"{source}: {name}={value!r} must be a string or a list of strings")
-    if name == "allow_repeats" and not isinstance(value, bool):
-        raise ConfigurationError(f"{source}: allow_repeats={value!r} must be True or False")
+    if name in ("allow_repeats", "loopback") and not isinstance(value, bool):
+        raise ConfigurationError(f"{source}: {name}={value!r} must be True or False")
 
 
 def _as_strings(value: Any) -> Iterable[Any]:
@@ -168,10 +184,11 @@ def _as_strings(value: Any) -> Iterable[Any]:
 
 
 def _refuse_unavailable(settings: Settings) -> None:
-    for option, name, table in (
-        ("--record-mode", settings.record_mode, RECORD_MODES),
-        ("--agent-replay", settings.replay, REPLAY_MODES),
-    ):
-        if not table[name].available:  # type: ignore[attr-defined]
-            ready = ", ".join(mode for mode, policy in table.items() if policy.available)  # type: ignore[attr-defined]
+    tables: Mapping[str, tuple[str, Mapping[str, RecordPolicy | ReplayPolicy]]] = {
+        "--record-mode": (settings.record_mode, RECORD_MODES),
+        "--agent-replay": (settings.replay, REPLAY_MODES),
+    }
+    for option, (name, table) in tables.items():
+        if not table[name].available:
+            ready = ", ".join(mode for mode, policy in table.items() if policy.available)
             raise ConfigurationError(f"{option}={name} is not available yet; this version offers {ready}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from pytest_agentreplay.canonical import parse_json
+from pytest_agentreplay.canonical import parse_json, write_json
 from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.payloads import decode_content, encode_content
 from pytest_agentreplay.records import ExchangeStep, JsonBody, Request, Response
@@ -32,7 +32,7 @@ def reference(digest: str) -> str:
 
 def seal(line: Mapping[str, Any]) -> bytes:
     """Return a line's bytes, without the line end, with its sum as the last field."""
-    data = orjson.dumps(line)
+    data = write_json(line)
     return data[:-1] + b',"sum":"' + _digest(data).encode() + b'"}'
 
 
@@ -117,7 +117,8 @@ def _encode_addition(request: Request, *, before: Request, body: JsonBody, base:
     }
     changed = {key: value for key, value in body.fields.items() if not _same(value, base.fields, key)}
     gone = [key for key in (*base.fields, *base.lists) if key not in body.fields and key not in body.lists]
-    add, lists = {}, {}
+    add: dict[str, list[str]] = {}
+    lists: dict[str, list[str]] = {}
     for key, found in body.lists.items():
         known = base.lists.get(key)
         if known is not None and found[: len(known)] == known:

@@ -1,28 +1,32 @@
 """Write a cassette: append to a partial file as answers come in, then put the whole in order and in place at once.
 
 Each exchange is handed to the operating system before the agent gets the end of its answer, so a process that dies
-loses no answer it has used.  The cassette itself is replaced by one rename, or stays as it was.
+loses no answer it has used.  The cassette itself is replaced by one rename, or stays as it was.  A lock keeps a second
+process from recording the same cassette; the operating system lets go of it when the process dies.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
-import orjson
+from filelock import FileLock, Timeout
 
-from pytest_agentreplay.canonical import content_hash
+from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.cassette import lines
 from pytest_agentreplay.cassette.loading import digest_of_sums
 from pytest_agentreplay.cassette.order import canonical_order
+from pytest_agentreplay.errors import CassetteError, SecretLeakError
 from pytest_agentreplay.records import ExchangeStep, JsonBody, RunEnd, RunStart, Step
+from pytest_agentreplay.redact import Redactor, find_leak
 
-__all__ = ["Recording", "partial_path"]
+__all__ = ["Recording", "partial_path", "write_cassette"]
 
 
 def partial_path(path: Path) -> Path:
@@ -31,17 +35,24 @@ def partial_path(path: Path) -> Path:
 
 
 class Recording:
-    """A cassette being written.  Thread-safe; nothing is on disk before the first exchange."""
+    """A cassette being written.  Thread-safe; nothing is on disk before the first exchange.
 
-    def __init__(self, path: Path, start: RunStart) -> None:
+    ``redactor`` is asked once more before anything is written.  Raises :class:`CassetteError` when another process is
+    recording the same cassette.
+    """
+
+    def __init__(self, path: Path, start: RunStart, *, redactor: Redactor) -> None:
         self.path = path
         self.partial = partial_path(path)
         self.exchanges: list[ExchangeStep] = []
         self.messages: dict[str, Any] = {}
         self._start = start
+        self._redactor = redactor
         self._writer = _Writer()
+        self._on_file: set[int] = set()  # by identity: the steps that a resumed partial holds already
         self._file: IO[bytes] | None = None
         self._lock = threading.Lock()
+        self._process_lock = _lock_of(path)
 
     def steps(self) -> Sequence[Step]:
         """Return every step so far, the head first, in the order of completion."""
@@ -51,30 +62,80 @@ class Recording:
         """Return the positions in :attr:`exchanges` that have this hash."""
         return [index for index, step in enumerate(self.exchanges) if step.hash == request_hash]
 
-    def append(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
-        """Add one completed exchange; it survives the process when this returns."""
+    def resume(self, steps: Iterable[ExchangeStep], messages: Mapping[str, Any]) -> None:
+        """Go on from an interrupted recording, whose steps stay on file and are taken over as they are played."""
         with self._lock:
             self.messages.update(messages)
-            rows = self._writer.rows(step, self.messages, timing=True)
-            self._open().write(b"".join(row + b"\n" for row in rows))
-            self.exchanges.append(step)
+            rows = [_start_row(self._start, timed=True)]
+            for step in steps:
+                rows += self._writer.rows(step, self.messages, timing=True)
+                self._on_file.add(id(step))
+            _replace(self.partial, b"".join(row + b"\n" for row in rows))
+            self._file = self.partial.open("ab", buffering=0)
 
-    def close(self, end: RunEnd) -> None:
-        """Put the cassette in canonical order and in place; the partial file is removed.  Nothing recorded, no file."""
+    def know(self, messages: Mapping[str, Any]) -> None:
+        """Take the messages that carried steps refer to."""
         with self._lock:
-            if self._file is None:
-                return
-            self._file.close()
-            self._file = None
-            _replace(self.path, self._whole(end))
-            self.partial.unlink()
+            self.messages.update(messages)
+
+    def append(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
+        """Add one completed exchange; it survives the process when this returns.
+
+        Raises :class:`SecretLeakError`, and writes nothing, when a secret is left in it.
+        """
+        self._refuse_leak(step, messages)
+        with self._lock:
+            self.messages.update(messages)
+            self._write(step)
+
+    def carry(self, step: ExchangeStep) -> None:
+        """Take over an exchange that was served from the cassette or from the recording that is resumed."""
+        with self._lock:
+            if id(step) in self._on_file:
+                self.exchanges.append(step)
+            else:
+                self._write(step)
+
+    def close(self, end: RunEnd, *, versions: Mapping[str, str] | None = None) -> None:
+        """Put the cassette in canonical order and in place; the partial file is removed.  Nothing recorded, no file.
+
+        ``versions`` are added to those in the head.
+        """
+        with self._lock:
+            if self.exchanges and self._file is not None:
+                start = self._start.model_copy(update={"versions": self._start.versions | dict(versions or {})})
+                write_cassette(self.path, start=start, end=end, exchanges=self.exchanges, messages=self.messages)
+                self._close_file()
+                self.partial.unlink()
+            self._close_file()
 
     def leave(self) -> None:
         """Stop, and leave the partial file as it is."""
         with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+            self._close_file()
+
+    def _refuse_leak(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
+        fresh = {address: value for address, value in messages.items() if address not in self.messages}
+        line = lines.encode_exchange(step, before=None, after=None)
+        for place, value in (("step", line), ("messages", list(fresh.values()))):
+            leak = find_leak(value, self._redactor)
+            if leak is not None:
+                raise SecretLeakError(
+                    f"An exchange was not recorded: {leak.rule} is left in {place} at {leak.path}.\n"
+                    f"  The exchanges before it are kept in {self.partial}.\n"
+                    "  Redact it with agent_redact_patterns, agent_redact_headers or agent_redact_json."
+                )
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._process_lock.release()
+
+    def _write(self, step: ExchangeStep) -> None:
+        rows = self._writer.rows(step, self.messages, timing=True)
+        self._open().write(b"".join(row + b"\n" for row in rows))
+        self.exchanges.append(step)
 
     def _open(self) -> IO[bytes]:
         if self._file is None:
@@ -83,16 +144,20 @@ class Recording:
             self._file.write(_start_row(self._start, timed=True) + b"\n")
         return self._file
 
-    def _whole(self, end: RunEnd) -> bytes:
-        writer = _Writer()
-        ordered = canonical_order(self.exchanges)
-        rows = [_start_row(self._start, timed=False)]
-        sums = []
-        for step in ordered:
-            rows += writer.rows(step, self.messages, timing=False)
-            sums.append(lines.sum_of(rows[-1]))
-        rows.append(_end_row(end, start=self._start, ordered=ordered, sums=sums))
-        return b"".join(row + b"\n" for row in rows)
+
+def write_cassette(
+    path: Path, *, start: RunStart, end: RunEnd, exchanges: Iterable[ExchangeStep], messages: Mapping[str, Any]
+) -> None:
+    """Write a finished cassette in canonical order, in one rename."""
+    writer = _Writer()
+    ordered = canonical_order(exchanges)
+    rows = [_start_row(start, timed=False)]
+    sums = []
+    for step in ordered:
+        rows += writer.rows(step, messages, timing=False)
+        sums.append(lines.sum_of(rows[-1]))
+    rows.append(_end_row(end, start=start, ordered=ordered, sums=sums))
+    _replace(path, b"".join(row + b"\n" for row in rows))
 
 
 class _Writer:
@@ -104,7 +169,7 @@ class _Writer:
 
     def rows(self, step: ExchangeStep, messages: Mapping[str, Any], *, timing: bool) -> list[bytes]:
         before = self._last.get(step.lane)
-        rows = [self._message(address, messages) for address in self._new(step, before)]
+        rows = [_message_row(messages[address]) for address in self._new(step, before)]
         line = lines.encode_exchange(
             step, before=before.request if before else None, after=before.hash if before else None
         )
@@ -129,16 +194,24 @@ class _Writer:
                     found.append(address)
         return found
 
-    def _message(self, address: str, messages: Mapping[str, Any]) -> bytes:
-        value = messages[address]
-        try:
-            data = orjson.dumps(value)
-            faithful = content_hash(orjson.loads(data)) == address
-        except (TypeError, ValueError):
-            faithful = False
-        if not faithful:  # integers beyond 64 bits, NaN, lone surrogates: Python's own writer keeps them
-            data = json.dumps(value, separators=(",", ":")).encode("ascii")
-        return b'{"kind":"message","value":' + data + b"}"
+
+def _lock_of(path: Path) -> FileLock:
+    # Beside the cassette a lock file would be committed one day; its name is a hash of where the cassette is.
+    name = sha256(str(path.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:24]
+    lock = FileLock(Path(tempfile.gettempdir()) / f"agent-replay-{name}.lock", is_singleton=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise CassetteError(
+            "is being recorded by another process or test at this moment",
+            path=path,
+            remedy="Give each test a cassette of its own, or run again when the other is done.",
+        ) from error
+    return lock
+
+
+def _message_row(value: Any) -> bytes:
+    return b'{"kind":"message","value":' + write_json(value) + b"}"
 
 
 def _start_row(start: RunStart, *, timed: bool) -> bytes:

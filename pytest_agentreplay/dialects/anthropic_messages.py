@@ -1,11 +1,12 @@
 """Anthropic's messages API.
 
-Read from the public API reference: a request has ``messages``, whose content is text or a list of blocks; an answer is one
-message, or, streamed, ``message_start``, blocks by index with their deltas, and ``message_delta``.
+Read from the public API reference: a request has ``messages``, whose content is text or a list of blocks; an answer is
+one message, or, streamed, ``message_start``, blocks by index with their deltas, and ``message_delta``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -141,4 +142,5 @@ DIALECT = Dialect(
     read_call=read_call,
     read_message=read_message,
     read_reply=read_reply,
+    stream_end=re.compile(rb'data: ?\{[^\n]*"message_stop"[^\n]*\}\r?\n\r?\n\Z'),
 )

@@ -6,6 +6,7 @@ streamed, chunks whose ``delta`` add up by choice index and tool-call index.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -155,6 +156,7 @@ DIALECT = Dialect(
     read_call=read_call,
     read_message=read_message,
     read_reply=read_reply,
+    stream_end=re.compile(rb"data: ?\[DONE\]\r?\n\r?\n\Z"),
     providers={
         "openai.azure.com": "azure.ai.openai",
         "groq.com": "groq",

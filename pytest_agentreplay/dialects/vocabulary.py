@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,9 +61,10 @@ class Reply:
 class Dialect:
     """One wire format.
 
-    ``path`` is a regular expression for the URL path.  ``read_call`` returns ``None`` when the body is not of this format
-    after all; ``read_message`` reads one element of the conversation; ``read_reply`` reads the bytes of an answer given
-    its media type, and returns ``None`` when there is no message in them.
+    ``path`` is a regular expression for the URL path.  ``read_call`` returns ``None`` when the body is not of this
+    format after all; ``read_message`` reads one element of the conversation; ``read_reply`` reads the bytes of an
+    answer given its media type, and returns ``None`` when there is no message in them.  ``stream_end`` matches what a
+    complete stream ends in: an agent that has seen it has its answer, whether the connection is closed yet or not.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Dialect:
     read_message: Callable[[Any], Message | None]
     read_reply: Callable[[bytes, str], Reply | None]
     providers: Mapping[str, str] = field(default_factory=dict)
+    stream_end: re.Pattern[bytes] | None = None
 
     def provider_of(self, host: str) -> str:
         """Return the provider's OpenTelemetry name by the host that serves this wire format."""

@@ -27,8 +27,25 @@ class _Absent:
 ABSENT = _Absent()
 
 _SAMPLING = frozenset(
-    "temperature top_p top_k max_tokens max_completion_tokens seed stop stop_sequences n frequency_penalty "
-    "presence_penalty logit_bias reasoning_effort thinking tool_choice parallel_tool_calls response_format".split()
+    [
+        "temperature",
+        "top_p",
+        "top_k",
+        "max_tokens",
+        "max_completion_tokens",
+        "seed",
+        "stop",
+        "stop_sequences",
+        "n",
+        "frequency_penalty",
+        "presence_penalty",
+        "logit_bias",
+        "reasoning_effort",
+        "thinking",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+    ]
 )
 _ROLE_GROUPS: Mapping[str, str] = {
     "system": "system prompt",
@@ -48,7 +65,7 @@ _TOP_GROUPS: Mapping[str, str] = {
 _VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "a date or time",
-        re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"),
+        re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:[\d:.]+(?:Z|[+-][\d:]+)?)?"),
     ),
     ("a UUID", re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")),
     ("a time of day", re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")),
@@ -73,7 +90,10 @@ def find_changes(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[Ch
     changes: list[Change] = []
     for part in ("method", "url", "headers"):
         changes += _walk(recorded[part], now[part], path=part, group="transport")
-    return changes + _walk(recorded["body"], now["body"], path="$", group="")
+    kinds = [form.get("kind", "json") for form in (recorded, now)]
+    changes += _walk(*kinds, path="kind of body", group="transport")
+    root = "$" if kinds == ["json", "json"] else "body"
+    return changes + _walk(recorded["body"], now["body"], path=root, group="")
 
 
 def alike(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> float:

@@ -1,4 +1,7 @@
-"""The report of a divergence: five kinds, at most 60 lines of 100 columns, always ending in the next command."""
+"""The report of a divergence: five kinds, at most 60 lines of 100 columns, always ending in the next command.
+
+Only what is meant to be copied, a command or a setting, may be longer than that.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ _WIDTH = 100
 _MOST_LINES = 60
 _MOST_CHANGES = 8
 _LONGEST_VALUE = 240
+_RULE = "ignore=["
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,8 @@ def report_changed(
     ``exhausted`` is how often the same request was recorded, when it was and every answer has been given.
     """
     if exhausted:
-        times = f"{exhausted} {'answer was' if exhausted == 1 else 'answers were'} recorded"
-        title = f"Recording exhausted: the run wants call {exhausted + 1} of one request, only {times}."
+        times = f"{exhausted} {'was' if exhausted == 1 else 'were'} recorded"
+        title = f"Recording exhausted: wants call {exhausted + 1} of a request, only {times}."
     else:
         title = f"Request changed: call {scene.place + 1} is not in the recording."
     body = [f"  asked     {asked}"]
@@ -62,11 +66,17 @@ def report_order(scene: Scene, *, asked: str, expected: str | None) -> str:
     return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the new order is meant"))
 
 
-def report_missing(scene: Scene, *, asked: str) -> str:
-    """Return the report of a request made while there is no cassette."""
-    title = "No cassette: the run made a request, and nothing has been recorded for this test."
-    advice = [f"  Record it: pytest {_quoted(scene.test)} --record-mode=once"]
-    return _assemble(title, scene, body=[f"  asked     {asked}"], advice=advice)
+def report_missing(scene: Scene, *, asked: str, partial: str | None = None) -> str:
+    """Return the report of a request made while there is no cassette, or only an unfinished recording of it."""
+    body = [f"  asked     {asked}"]
+    if partial is None:
+        title = "No cassette: the run made a request, and nothing is recorded for this test."
+        verb = "Record it"
+    else:
+        title = "No cassette: the run made a request, and its recording was never finished."
+        verb = "Resume it (what it holds is not asked again)"
+        body.append(f"  unfinished {partial}")
+    return _assemble(title, scene, body=body, advice=[f"  {verb}: pytest {_quoted(scene.test)} --record-mode=once"])
 
 
 def report_unplayed(scene: Scene, *, unplayed: Sequence[str], phase: str) -> str:
@@ -95,7 +105,8 @@ def _assemble(title: str, scene: Scene, *, body: Iterable[str], advice: Iterable
 
 
 def _clip(line: str) -> str:
-    return line if len(line) <= _WIDTH or "pytest " in line else line[: _WIDTH - 1] + "…"
+    is_to_copy = "pytest " in line or _RULE in line
+    return line if len(line) <= _WIDTH or is_to_copy else line[: _WIDTH - 1] + "…"
 
 
 def _rewrite(scene: Scene, condition: str) -> list[str]:
@@ -123,10 +134,11 @@ def _one_change(change: Change) -> list[str]:
     recorded, now = _cut_together(_text_of(change.recorded), _text_of(change.now))
     lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
     volatile = volatile_kind(change)
-    if volatile:
+    if volatile and change.path.startswith("$"):  # rules reach into JSON bodies alone
         kind, pattern = volatile
-        rule = json.dumps(f"{change.path} =~ {pattern.pattern}")
-        lines.append(f"        looks like {kind}; to let it vary: ignore=[{rule}]")
+        rule = f"{change.path} =~ {pattern.pattern}"
+        literal = f'r"{rule}"' if '"' not in rule else repr(rule)
+        lines += [f"        looks like {kind}; to let it vary:", f"          {_RULE}{literal}]"]
     return lines
 
 

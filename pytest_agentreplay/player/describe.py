@@ -34,9 +34,9 @@ def short_name(call: Asked | ExchangeStep) -> str:
     return f"{call.request.method} {urlsplit(call.request.url).path}"
 
 
-def missing(scene: Scene, asked: Asked) -> str:
-    """Return the report of a request made without a cassette."""
-    return report_missing(scene, asked=_request_line(asked.request))
+def missing(scene: Scene, asked: Asked, *, partial: str | None) -> str:
+    """Return the report of a request made without a cassette; ``partial`` is an unfinished recording of it."""
+    return report_missing(scene, asked=_request_line(asked.request), partial=partial)
 
 
 def exhausted(scene: Scene, asked: Asked, *, times: int) -> str:

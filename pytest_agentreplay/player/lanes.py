@@ -1,14 +1,14 @@
 """Conversations: which requests belong together.
 
-A request continues a conversation when it extends that conversation's last request *and its answer*: two sub-agents that
-opened alike are told apart by what each was answered.  A request that repeats one without an answer (a retry) stays
-in its conversation too.  Everything else opens a new one.  Threads and tasks play no part: their identity is not stable.
+A request continues a conversation when it extends that conversation's last request *and its answer*: two sub-agents
+that opened alike are told apart by what each was answered.  A request that repeats one without an answer (a retry)
+stays in its conversation too.  Everything else opens a new one.  Threads and tasks play no part: their identity is not
+stable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from pytest_agentreplay.dialects import Message
 from pytest_agentreplay.reader import Asked
@@ -19,12 +19,11 @@ __all__ = ["Lane", "Lanes"]
 class Lane:
     """One live conversation."""
 
-    __slots__ = ("_read_answers", "answered", "failed", "label", "opening", "recorded", "tip")
+    __slots__ = ("_read_answers", "answered", "failed", "label", "opening", "tip")
 
     def __init__(self, label: str, opening: str) -> None:
         self.label = label
         self.opening = opening
-        self.recorded: str | None = None  # the lane of the recording that this one follows
         self.tip: tuple[str, ...] = ()  # the conversation as of the last request
         self.answered = False
         self.failed = False

@@ -1,25 +1,25 @@
 """Serve, record or diverge.
 
 The player knows no HTTP and no pytest: it is asked about requests that are read already, and answers with a recorded
-step (:class:`Serve`), a :class:`Ticket` for a live call, or a divergence.  A divergence is remembered: every later request
-fails at once with the same report, whatever the code in between made of the first.
+step (:class:`Serve`), a :class:`Ticket` for a live call, or a divergence.  A divergence is remembered: every later
+request fails at once with the same report, whatever the code in between made of the first.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from pytest_agentreplay.cassette.order import lane_label
 from pytest_agentreplay.dialects import Message
-from pytest_agentreplay.errors import ReplayDivergenceError, ReplayDivergenceException
+from pytest_agentreplay.errors import ReplayDivergenceError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane, Lanes
 from pytest_agentreplay.player.recorded import Recorded
-from pytest_agentreplay.player.tape import Tape, WritableTape
+from pytest_agentreplay.player.tape import WritableTape
 from pytest_agentreplay.reader import Asked, Reader
 from pytest_agentreplay.records import ExchangeStep, HttpStep, ModelStep, Phase, Response, Timing, TransportError
 from pytest_agentreplay.settings import Settings
@@ -46,56 +46,62 @@ class Ticket:
 
 @dataclass
 class Player:
-    """Plays one tape to one run, or records one.  Thread-safe.
+    """Plays recordings to one run, or records one.  Thread-safe.
 
-    ``tape`` is the recording to serve, or ``None``; ``recording`` the tape to write to, or ``None`` where nothing may
-    go live.  ``clock`` gives seconds from any start.
+    ``sources`` are the recordings to serve from, the first that knows a request first; ``recording`` is the tape to
+    write to, or ``None`` where nothing may go live.  ``partial`` names an unfinished recording that nothing is served
+    from.  ``clock`` gives seconds from any start.
     """
 
     reader: Reader
     settings: Settings
     test: str
     cassette: str
-    tape: Tape | None = None
+    sources: Sequence[Recorded] = ()
     recording: WritableTape | None = None
+    partial: str | None = None
     clock: Callable[[], float] = time.monotonic
     phase: Phase = "setup"
-    stopped: ReplayDivergenceError | None = None
+    stopped: ReplayStop | None = None
     calls: list[str] = field(default_factory=list)
     trail: list[tuple[str, str]] = field(default_factory=list)  # lane and hash of each request, in order
     completed: list[ExchangeStep] = field(default_factory=list)
+    clients: set[str] = field(default_factory=set)  # user agents of live requests
+    served: int = 0
+    in_flight: int = 0
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._lanes = Lanes()
         self._started = self.clock()
-        self._in_flight = 0
-        self.recorded = Recorded(self.tape, self._live_hashes(self.tape)) if self.tape is not None else None
-
-    def knows(self, asked: Asked) -> bool:
-        """Return whether the recording has a request like this one."""
-        return self.recorded is not None and self.recorded.knows(asked.hash)
 
     @property
-    def in_flight(self) -> int:
-        """How many live calls have not come back."""
-        return self._in_flight
+    def recorded(self) -> Recorded | None:
+        """The recording that a report compares with."""
+        return self.sources[-1] if self.sources else None
+
+    def knows(self, asked: Asked) -> bool:
+        """Return whether a recording has a request like this one."""
+        return any(source.knows(asked.hash) for source in self.sources)
 
     def ask(self, asked: Asked, *, call_site: Callable[[], str | None]) -> Serve | Ticket:
         """Decide about one request.
 
-        Raises :class:`ReplayDivergenceError` when the recording cannot answer it and nothing may go live.
+        Raises :class:`ReplayDivergenceError` when no recording can answer it and nothing may go live.
         """
         with self._lock:
             if self.stopped is not None:
                 self._raise(self.stopped)
             lane = self._lanes.place(asked, label=lambda opening, ordinal: lane_label(opening, ordinal=ordinal))
             self.calls.append(describe.short_name(asked))
+            step = self._find(asked, lane)
             self.trail.append((lane.label, asked.hash))
+            if step is not None:
+                return self._serve(step, asked, lane)
             if self.recording is not None:
-                self._in_flight += 1
+                self.in_flight += 1
                 return Ticket(asked=asked, lane=lane, phase=self.phase, began=self.clock())
-            return self._serve(asked, lane, call_site=call_site)
+            return self._refuse(asked, lane, call_site=call_site())
 
     def complete(
         self, ticket: Ticket, *, response: Response | None = None, error: TransportError | None = None
@@ -108,38 +114,112 @@ class Player:
         kept = self.reader.redact_response(response) if response is not None else None
         step = self._step(ticket, timing=timing, response=kept, error=error)
         with self._lock:
-            if self.recording is not None:
-                self.recording.append(step, ticket.asked.messages)
-            self._in_flight -= 1
-            self.completed.append(step)
+            self.in_flight -= 1
             ticket.lane.answer(None if error else self._answers_in(ticket.asked, kept))
+            self._record(step, ticket.asked.messages)
 
     def abandon(self, ticket: Ticket) -> None:
         """Forget a live call that was given up before any answer came."""
         with self._lock:
-            self._in_flight -= 1
+            self.in_flight -= 1
             ticket.lane.answer(None)
 
+    def stop(self, error: ReplayStop) -> NoReturn:
+        """Remember what ends this run, and raise it; every later request raises it again."""
+        with self._lock:
+            self.stopped = self.stopped or error
+        self._raise(self.stopped)
+
     def unplayed(self, phases: Sequence[Phase]) -> list[int]:
-        """Return the positions of recorded steps of these phases that nothing asked for; background traffic may stay."""
+        """Return the positions of these phases' steps that nothing asked for; background traffic may stay."""
         if self.recorded is None:
             return []
+        steps = self.recorded.steps
         return [
             position
             for position in self.recorded.unplayed()
-            if self.recorded.steps[position].phase in phases and not self._is_background(self.recorded.steps[position])
+            if steps[position].phase in phases and not self._is_background(steps[position].request.url)
         ]
 
     def unplayed_error(self, phases: Sequence[Phase]) -> ReplayDivergenceError | None:
-        """Return the divergence that unplayed steps of these phases are, or ``None``."""
+        """Return the divergence that unplayed steps of these phases are, or ``None``; none while recording."""
         left = self.unplayed(phases)
-        if not left or self.recorded is None:
+        if not left or self.recorded is None or self.recording is not None:
             return None
-        report = describe.unplayed(self.scene(None), self.recorded.steps, left, phase=phases[-1])
+        report = describe.unplayed(self._scene(None), self.recorded.steps, left, phase=phases[-1])
         return ReplayDivergenceError(report, kind="unplayed")
 
-    def scene(self, call_site: str | None, lane: Lane | None = None) -> describe.Scene:
-        """Return where the run stands, for a report."""
+    def _find(self, asked: Asked, lane: Lane) -> ExchangeStep | None:
+        found = None
+        for source in self.sources:
+            position = source.find(asked.hash, lane)
+            if position is not None:
+                step = source.play(position, lane)
+                found = found or step
+        return found or self._find_repeat(asked)
+
+    def _find_repeat(self, asked: Asked) -> ExchangeStep | None:
+        """Return a step that may be served again: by permission, or because it is background traffic."""
+        is_background = self._is_background(asked.url)
+        for source in self.sources:
+            known = source.positions(asked.hash)
+            if known and all(source.played[at] for at in known) and (self.settings.allow_repeats or is_background):
+                return source.steps[known[-1]]
+            last = source.last_at(method=asked.method, url=asked.url) if is_background else None
+            if last is not None:
+                return source.steps[last]
+        if is_background and self.recording is None:
+            return _unsent(asked)
+        return None
+
+    def _record(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
+        try:
+            if self.recording is not None:
+                self.recording.append(step, messages)
+        except ReplayStop as stop:
+            self.stopped = self.stopped or stop
+            self._raise(stop)
+        self.completed.append(step)
+
+    def _serve(self, step: ExchangeStep, asked: Asked, lane: Lane) -> Serve:
+        lane.label = step.lane or lane.label
+        self.trail[-1] = (lane.label, asked.hash)
+        if self.recording is not None:
+            self.recording.carry(step)
+        self.served += 1
+        self.completed.append(step)
+        lane.answer(self._answers_in(asked, step.response))
+        return Serve(step)
+
+    def _refuse(self, asked: Asked, lane: Lane, *, call_site: str | None) -> NoReturn:
+        scene = self._scene(call_site, lane)
+        recorded = self.recorded
+        if recorded is None:
+            self._diverge("missing-cassette", describe.missing(scene, asked, partial=self.partial))
+        known = recorded.positions(asked.hash)
+        following = recorded.next_for(lane)
+        waiting = next((position for position in known if not recorded.played[position]), None)
+        if waiting is not None:
+            first = following if following is not None else recorded.next_in(recorded.steps[waiting].lane)
+            self._diverge("order", describe.order(scene, asked, None if first is None else recorded.steps[first]))
+        if known:
+            self._diverge("exhausted", describe.exhausted(scene, asked, times=len(known)))
+        candidates = [following] if following is not None else recorded.unplayed()
+        steps = [recorded.steps[position] for position in candidates]
+        report = describe.changed(scene, asked, steps, reader=self.reader, messages=recorded.tape.messages)
+        self._diverge("changed", report)
+
+    def _diverge(self, kind: str, report: str) -> NoReturn:
+        self.stopped = ReplayDivergenceError(report, kind=kind)
+        self._raise(self.stopped)
+
+    def _raise(self, error: ReplayStop) -> NoReturn:
+        thread = threading.current_thread()
+        if type(thread).__module__ == "multiprocessing.dummy" and not getattr(thread, "agent_replay_shielded", False):
+            raise ReplayDivergenceException(*error.args)
+        raise error.with_traceback(None)
+
+    def _scene(self, call_site: str | None, lane: Lane | None = None) -> describe.Scene:
         recorded = self.recorded.steps if self.recorded else ()
         return describe.Scene(
             test=self.test,
@@ -151,65 +231,6 @@ class Player:
             place=max(0, len(self.calls) - 1),
         )
 
-    def _serve(self, asked: Asked, lane: Lane, *, call_site: Callable[[], str | None]) -> Serve:
-        recorded = self.recorded
-        if recorded is None:
-            self._diverge("missing-cassette", describe.missing(self.scene(call_site(), lane), asked))
-        position = self._position(recorded, asked, lane)
-        if position is None:
-            self._refuse(recorded, asked, lane, call_site=call_site())
-        if recorded.played[position]:
-            step = recorded.steps[position]  # a repeat that is allowed
-        else:
-            step = recorded.play(position)
-            lane.recorded = step.lane
-        self.completed.append(step)
-        lane.answer(self._answers_in(asked, step.response))
-        return Serve(step)
-
-    def _position(self, recorded: Recorded, asked: Asked, lane: Lane) -> int | None:
-        following = recorded.next_in(lane.recorded)
-        if following is not None and recorded.hashes[following] == asked.hash:
-            return following
-        opening = recorded.opening(asked.hash)
-        if opening is not None:
-            return opening
-        known = recorded.positions(asked.hash)
-        if known and all(recorded.played[position] for position in known):
-            return known[-1] if self.settings.allow_repeats or self._is_background(recorded.steps[known[-1]]) else None
-        return None
-
-    def _refuse(self, recorded: Recorded, asked: Asked, lane: Lane, *, call_site: str | None) -> NoReturn:
-        scene = self.scene(call_site, lane)
-        known = recorded.positions(asked.hash)
-        if any(not recorded.played[position] for position in known):
-            following = recorded.next_in(lane.recorded)
-            expected = recorded.steps[following] if following is not None else self._first_of_lane(recorded, known)
-            self._diverge("order", describe.order(scene, asked, expected))
-        if known:
-            self._diverge("exhausted", describe.exhausted(scene, asked, times=len(known)))
-        left = recorded.unplayed()
-        following = recorded.next_in(lane.recorded)
-        candidates = [following] if following is not None else left
-        steps = [recorded.steps[position] for position in candidates]
-        messages = self.tape.messages if self.tape else {}
-        self._diverge("changed", describe.changed(scene, asked, steps, reader=self.reader, messages=messages))
-
-    def _first_of_lane(self, recorded: Recorded, known: Sequence[int]) -> ExchangeStep | None:
-        position = next(position for position in known if not recorded.played[position])
-        following = recorded.next_in(recorded.steps[position].lane)
-        return recorded.steps[following] if following is not None else None
-
-    def _diverge(self, kind: str, report: str) -> NoReturn:
-        self.stopped = ReplayDivergenceError(report, kind=kind)
-        self._raise(self.stopped)
-
-    def _raise(self, error: ReplayDivergenceError) -> NoReturn:
-        thread = threading.current_thread()
-        if type(thread).__module__ == "multiprocessing.dummy" and not getattr(thread, "agent_replay_shielded", False):
-            raise ReplayDivergenceException(*error.args)
-        raise error.with_traceback(None)
-
     def _answers_in(self, asked: Asked, response: Response | None) -> Callable[[], tuple[Message, ...]] | None:
         if response is None or response.status >= 400:
             return None
@@ -220,8 +241,8 @@ class Player:
 
         return read
 
-    def _is_background(self, step: ExchangeStep) -> bool:
-        address = step.request.url.partition("://")[2]
+    def _is_background(self, url: str) -> bool:
+        address = url.partition("://")[2]
         return any(address.startswith(known) for known in self.settings.background)
 
     def _step(
@@ -244,8 +265,13 @@ class Player:
         reply = self.reader.read_reply(asked, response) if response is not None else None
         return ModelStep(**common, usage=reply.usage if reply else None)
 
-    def _live_hashes(self, tape: Tape) -> list[str]:
-        digest = getattr(getattr(tape, "start", None), "rules", "")
-        if digest == self.reader.rules.digest:
-            return [step.hash for step in tape.exchanges]
-        return [self.reader.reread(step.request, tape.messages).hash for step in tape.exchanges]
+
+def _unsent(asked: Asked) -> ExchangeStep:
+    """Return the failure that background traffic meets in replay: it is not recorded, and not sent."""
+    error = TransportError(
+        client="httpx",
+        class_name="ConnectError",
+        phase="connect",
+        text=f"background traffic is not sent in replay: {asked.url}",
+    )
+    return HttpStep(hash=asked.hash, request=asked.request, error=error)

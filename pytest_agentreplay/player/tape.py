@@ -29,6 +29,9 @@ class WritableTape(Tape, Protocol):
     def append(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
         """Add a completed exchange; it is durable when this returns."""
 
+    def carry(self, step: ExchangeStep) -> None:
+        """Take over an exchange that was served from another tape, whose messages this one has been given."""
+
 
 @dataclass
 class MemoryTape:
@@ -40,4 +43,8 @@ class MemoryTape:
     def append(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
         """Add a completed exchange."""
         self.messages.update(messages)
+        self.exchanges.append(step)
+
+    def carry(self, step: ExchangeStep) -> None:
+        """Take over an exchange of another tape."""
         self.exchanges.append(step)

@@ -6,15 +6,14 @@ Loaded in every session, so this package imports nothing heavy; what a marked te
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.errors import AgentReplayError, ReplayStop
+from pytest_agentreplay.errors import AgentReplayError, ConfigurationError, ReplayStop
 from pytest_agentreplay.plugin import options
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
 
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.plugin.capture import Capture
     from pytest_agentreplay.session import AgentRun, Session
 
-_CAPTURE = pytest.StashKey["Capture"]()
-_ATTEMPT = pytest.StashKey["_Attempt"]()
+_CAPTURE: pytest.StashKey[Capture] = pytest.StashKey()
+_ATTEMPT: pytest.StashKey[_Attempt] = pytest.StashKey()
 
 
 @dataclass
@@ -63,17 +62,33 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
+    return f"agent cassettes: {options.describe_modes(config)}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Make a marker that cannot be meant an error of its module; a worker of pytest-xdist can say nothing else."""
+    report = yield
     try:
-        return f"agent cassettes: {options.describe_modes(config)}"
-    except AgentReplayError as error:
-        raise pytest.UsageError(str(error)) from error
+        for item in _marked(report.result):
+            options.check_marker(item)
+            if hasattr(collector.config, "workerinput"):
+                options.check_session(item)
+    except ConfigurationError as error:
+        report.outcome, report.longrepr, report.result = "failed", str(error), []
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker(options.MARKER) is not None:
-            options.check_marker(item)
-            _request_first(item, "agent_run")
+    for item in _marked(items):
+        try:
+            options.check_marker(item)  # a conftest may have put it on since
+            options.check_session(item)
+        except ConfigurationError as error:
+            raise pytest.UsageError(str(error)) from error
+        _request_first(item, "agent_run")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -173,6 +188,12 @@ def agent_run(request: pytest.FixtureRequest, agent_config: dict[str, Any], agen
     session = item.config.stash[_CAPTURE].open(item, folder=Path(agent_cassette_dir), fixture=dict(agent_config))
     item.stash[_ATTEMPT].session = session
     return run_of(session)
+
+
+def _marked(nodes: Iterable[pytest.Item | pytest.Collector]) -> Iterator[pytest.Item]:
+    return (
+        node for node in nodes if isinstance(node, pytest.Item) and node.get_closest_marker(options.MARKER) is not None
+    )
 
 
 def _request_first(item: pytest.Item, name: str) -> None:

@@ -6,6 +6,7 @@ Imported with the first marked test, because it brings in pydantic and vcrpy.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import wraps
@@ -22,6 +23,7 @@ from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import AgentRun, Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import resolve_settings
 from pytest_agentreplay.taps.http import patch_http_clients
+from pytest_agentreplay.taps.network import guard_network
 from pytest_agentreplay.taps.owners import Registry
 from pytest_agentreplay.taps.threads import carry_owner_into_threads
 
@@ -37,6 +39,7 @@ class Capture:
         self._patches = ExitStack()
         self._patches.enter_context(patch_http_clients(self.registry))
         self._patches.enter_context(carry_owner_into_threads(self.registry))
+        self._patches.enter_context(guard_network(self.registry))
 
     def uninstall(self) -> None:
         """Take the patches out."""
@@ -48,7 +51,9 @@ class Capture:
         path = folder / cassette_file_name(item, name=cassette_name(item))
         if "__snapshots__" in path.parts:
             raise ConfigurationError(f"{path} lies inside __snapshots__, where snapshot tools delete foreign files")
-        session = open_session(name=item.nodeid, path=path, settings=settings, dialects=self._dialects)
+        session = open_session(
+            name=item.nodeid, path=path, settings=settings, dialects=self._dialects, environment=os.environ
+        )
         self.registry.running = session
         self.registry.enter(session)
         if session.recording is not None:
@@ -100,9 +105,12 @@ def report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str, 
         "action": outcome.action,
         "path": shown_path(outcome.path),
         "exchanges": outcome.exchanges,
+        "resumed": outcome.resumed,
+        "dropped": list(outcome.dropped),
         "partial": shown_path(outcome.partial) if outcome.partial else None,
         "test": test,
         "passed": passed,
+        "exists": outcome.path.exists(),
     }
 
 

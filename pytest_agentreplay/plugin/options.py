@@ -17,16 +17,25 @@ from pytest_agentreplay.settings import (
     resolve_settings,
 )
 
-__all__ = ["MARKER", "add_options", "add_record_mode", "check_marker", "describe_modes", "layers_of"]
+__all__ = [
+    "MARKER",
+    "add_options",
+    "add_record_mode",
+    "check_marker",
+    "check_session",
+    "describe_modes",
+    "layers_of",
+    "register_marker",
+]
 
 MARKER = "agent_cassette"
 
 _MARKER_SIGNATURE = (
     f"{MARKER}(name=None, *, record_mode=None, replay=None, pin=False, ignore=(), match_headers=(), unplayed=None, "
-    "allow_repeats=None): record the provider requests of this test once, and replay them offline."
+    "allow_repeats=None, hosts=()): record the provider requests of this test once, and replay them offline."
 )
-_MARKER_SETTINGS = frozenset({"record_mode", "replay", "ignore", "match_headers", "unplayed", "allow_repeats"})
-_NOT_YET = frozenset({"tools", "freeze", "max_requests", "max_cost", "hosts"})
+_MARKER_SETTINGS = frozenset({"record_mode", "replay", "ignore", "match_headers", "unplayed", "allow_repeats", "hosts"})
+_NOT_YET = frozenset({"tools", "freeze", "max_requests", "max_cost"})
 _MODES = ("record_mode", "replay")
 
 _INI: tuple[tuple[str, str, str, str], ...] = (
@@ -35,8 +44,12 @@ _INI: tuple[tuple[str, str, str, str], ...] = (
     ("agent_unplayed", "unplayed", "string", "recorded steps that nothing asked for: fail, warn or ignore"),
     ("agent_ignore", "ignore", "linelist", "paths of request bodies that may vary, as '$.path' or '$.path =~ REGEX'"),
     ("agent_match_headers", "match_headers", "linelist", "further request headers that must be equal in replay"),
+    ("agent_hosts", "hosts", "linelist", "host names that replay lets connections through to; * is a wildcard"),
     ("agent_background", "background", "linelist", "host or host/path of traffic that may repeat and stay unplayed"),
     ("agent_redact_patterns", "redact_patterns", "linelist", "secrets to redact, as REGEX or NAME=REGEX"),
+    ("agent_redact_headers", "redact_headers", "linelist", "headers to redact: NAME or +NAME adds, =NAME replaces"),
+    ("agent_redact_json", "redact_json", "linelist", "JSON keys to redact: NAME or +NAME adds, =NAME replaces"),
+    ("agent_redact_env", "redact_env", "linelist", "environment variables whose value to redact, whatever it is"),
 )
 
 
@@ -74,23 +87,31 @@ def register_marker(config: pytest.Config) -> None:
 
 
 def check_marker(item: pytest.Item) -> None:
-    """Refuse a marker that cannot be meant.  Raises ``pytest.UsageError`` naming the test."""
+    """Refuse a marker that cannot be meant.  Raises :class:`ConfigurationError` naming the test."""
     for node, mark in item.iter_markers_with_node(MARKER):
         where = f"{item.nodeid}: @pytest.mark.{MARKER}"
         later = sorted(set(mark.kwargs) & _NOT_YET)
         if later:
-            raise pytest.UsageError(f"{where}: {', '.join(later)} is not available yet in this version")
+            raise ConfigurationError(f"{where}: {', '.join(later)} is not available yet in this version")
         unknown = sorted(set(mark.kwargs) - _MARKER_SETTINGS - {"name", "pin"})
         if unknown:
             known = ", ".join(sorted(_MARKER_SETTINGS | {"name", "pin"}))
-            raise pytest.UsageError(f"{where}: unknown argument {', '.join(unknown)}; known are {known}")
+            raise ConfigurationError(f"{where}: unknown argument {', '.join(unknown)}; known are {known}")
         if len(mark.args) > 1 or (mark.args and "name" in mark.kwargs):
-            raise pytest.UsageError(f"{where}: takes one positional argument, the cassette's name")
+            raise ConfigurationError(f"{where}: takes one positional argument, the cassette's name")
         _check_name(mark, where=where, on_function=node is item)
     try:
         resolve_settings([layer for _, layer in _marker_layers(item)])
     except ConfigurationError as error:
-        raise pytest.UsageError(f"{item.nodeid}: {error}") from error
+        raise ConfigurationError(f"{item.nodeid}: {error}") from error
+
+
+def check_session(item: pytest.Item) -> None:
+    """Refuse modes of the command line or the ini file that a marked test would have to follow.
+
+    Asked only where there is such a test: pytest-recording has the same option, and users of its own.
+    """
+    resolve_settings(layers_of(item, fixture={}))
 
 
 def cassette_name(item: pytest.Item) -> str | None:
@@ -125,11 +146,14 @@ def layers_of(item: pytest.Item, *, fixture: Mapping[str, Any]) -> list[Layer]:
 
 def describe_modes(config: pytest.Config) -> str:
     """Return the session's modes for the report header, each with its source where it is not the default."""
-    settings = resolve_settings([Layer("command line", _command_line(config)), Layer("ini file", _ini_values(config))])
+    places = {"command line": _command_line(config), "ini file": _ini_values(config)}
     shown = []
-    for label, name in (("record mode", "record_mode"), ("replay", "replay")):
-        source = settings.sources.get(name)
-        shown.append(f"{label} {getattr(settings, name)}" + (f" ({source})" if source else ""))
+    for label, name, default in (
+        ("record mode", "record_mode", DEFAULT_RECORD_MODE),
+        ("replay", "replay", DEFAULT_REPLAY_MODE),
+    ):
+        said = next((f"{values[name]} ({place})" for place, values in places.items() if values[name]), default)
+        shown.append(f"{label} {said}")
     return ", ".join(shown)
 
 
@@ -162,11 +186,11 @@ def _check_name(mark: pytest.Mark, *, where: str, on_function: bool) -> None:
     if name is None:
         return
     if not on_function:
-        raise pytest.UsageError(
+        raise ConfigurationError(
             f"{where}: name={name!r} belongs on a test function; on a class all tests would share it"
         )
     if not isinstance(name, str) or not name or not _is_safe(name.split("/")):
-        raise pytest.UsageError(f"{where}: name={name!r} must be a relative path without '..'")
+        raise ConfigurationError(f"{where}: name={name!r} must be a relative path without '..'")
 
 
 def _is_safe(parts: Iterable[str]) -> bool:

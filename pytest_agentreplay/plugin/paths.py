@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from hashlib import sha256
 
 import pytest
@@ -18,7 +19,7 @@ def cassette_file_name(item: pytest.Item, *, name: str | None = None) -> str:
     """Return ``[Class.]test[id].jsonl``, or the name that the marker gives.
 
     Characters that some file system refuses become ``-``.  A name that had to change, or that differs from another only
-    in case, gets a short hash of the original.
+    in case or in how its accents are encoded, gets a short hash of the original.
     """
     if name is not None:
         return name.removesuffix(".jsonl") + ".jsonl"
@@ -27,7 +28,7 @@ def cassette_file_name(item: pytest.Item, *, name: str | None = None) -> str:
 
 
 def _safe(name: str, *, case_matters_in: str) -> str:
-    safe = _ILLEGAL.sub("-", name).rstrip(". ")
+    safe = _ILLEGAL.sub("-", unicodedata.normalize("NFC", name)).rstrip(". ")
     if _RESERVED.fullmatch(safe):
         safe = f"_{safe}"
     safe = safe.encode("utf-8", "replace")[:_LONGEST].decode("utf-8", "ignore")

@@ -46,10 +46,24 @@ class Summary:
         if parts:
             terminalreporter.write_line(f"agent cassettes: {', '.join(parts)}")
         for outcome in self.recorded:
-            failed = " by a failing test; check it before you commit it" if not outcome["passed"] else ""
-            terminalreporter.write_line(f"  recorded {outcome['path']}{failed}")
+            terminalreporter.write_line(f"  recorded {outcome['path']}{_notes(outcome)}")
         for outcome in self.kept:
             terminalreporter.write_line(
                 f"  unfinished recording kept: {outcome['partial']} ({outcome['exchanges']} exchanges); "
-                f"record again: pytest {outcome['test']} --record-mode=rewrite"
+                f"to go on from it: pytest {outcome['test']} --record-mode={_resuming(outcome)}"
             )
+
+
+def _notes(outcome: dict[str, Any]) -> str:
+    notes = []
+    if outcome["resumed"]:
+        notes.append(f"resumed from an unfinished recording of {outcome['resumed']} exchanges")
+    if outcome["dropped"]:
+        notes.append(f"dropped what was not played: {', '.join(outcome['dropped'])}")
+    if not outcome["passed"]:
+        notes.append("by a failing test: check it before you commit it")
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def _resuming(outcome: dict[str, Any]) -> str:
+    return "new_episodes" if outcome["exists"] else "once"

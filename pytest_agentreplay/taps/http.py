@@ -1,18 +1,19 @@
 """Catch the requests of httpx and httpx2, sync and async, for the length of a session.
 
-vcrpy puts the patches in and takes them out (its stock patchers stay off: they buffer whole responses).  A request that no
-test owns passes through untouched.  While recording, chunks reach the agent as they come and are kept beside; in replay
-the recorded answer is delivered in the recorded cuts, and no connection is made.
+vcrpy puts the patches in and takes them out (its stock patchers stay off: they buffer whole responses).  A request
+that no test owns passes through untouched.  While recording, chunks reach the agent as they come and are kept beside;
+in replay the recorded answer is delivered in the recorded cuts, and no connection is made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import vcr
 from vcr.patch import PATCHER_NAMES
@@ -28,6 +29,7 @@ from pytest_agentreplay.taps.owners import Owner, Registry
 __all__ = ["patch_http_clients"]
 
 _CLIENTS = ("httpx", "httpx2")
+_LONGEST_STREAM_END = 256
 
 # What belongs to one connection or one moment, not to the answer; encoding and length, because content is kept decoded.
 _DROPPED_HEADERS = frozenset(
@@ -105,7 +107,7 @@ class _HttpxTap:
             owner, decision = self._decide(request)
             if isinstance(decision, Serve):
                 return self._answer(decision.step, request)
-            recorder = _Recorder(self._client, owner.player, decision)
+            recorder = _Recorder(self._client, owner.player, decision, request=request)
             try:
                 response = real(transport, request)
             except BaseException as error:
@@ -128,7 +130,7 @@ class _HttpxTap:
             owner, decision = self._decide(request)
             if isinstance(decision, Serve):
                 return self._answer(decision.step, request)
-            recorder = _Recorder(self._client, owner.player, decision)
+            recorder = _Recorder(self._client, owner.player, decision, request=request)
             try:
                 response = await real(transport, request)
             except BaseException as error:
@@ -176,28 +178,38 @@ def _exception_of(client: ModuleType, error: TransportError, request: Any) -> Ex
 class _Recorder:
     """Keeps what comes of one live call, and hands it to the player once."""
 
-    def __init__(self, client: ModuleType, player: Player, ticket: Ticket) -> None:
+    def __init__(self, client: ModuleType, player: Player, ticket: Ticket, *, request: Any) -> None:
         self._client = client
         self._player = player
+        player.clients.add(request.headers.get("user-agent", ""))
         self._ticket = ticket
         self._status = 0
         self._headers: list[tuple[str, str]] = []
+        self._is_encoded = False
         self._chunks: list[bytes] = []
+        self._tail = b""
         self._done = False
 
     def head(self, response: Any) -> None:
         self._status = response.status_code
         self._headers = list(response.headers.multi_items())
+        self._is_encoded = "content-encoding" in response.headers
 
     def chunk(self, chunk: bytes) -> None:
+        """Keep a chunk before the agent gets it; with the last of a stream the answer is complete, and recorded."""
         self._chunks.append(chunk)
+        dialect = self._ticket.asked.dialect
+        if dialect is not None and dialect.stream_end is not None and not self._is_encoded:
+            self._tail = (self._tail + chunk)[-_LONGEST_STREAM_END:]
+            if dialect.stream_end.search(self._tail):
+                self.finish()
 
     def finish(self, *, truncated: bool = False) -> None:
         if not self._done:
             self._done = True
             self._player.complete(self._ticket, response=self._response(truncated=truncated))
 
-    def fail(self, error: BaseException, *, phase: str) -> None:
+    def fail(self, error: BaseException, *, phase: Literal["connect", "body"]) -> None:
         if self._done:
             return
         self._done = True
@@ -231,17 +243,15 @@ def _decoded(
     pieces: list[bytes] = []
     response = client.Response(status, headers=list(headers), stream=client.ByteStream(b""))
     response.stream = _stream_classes(client)[0](chunks, None)
-    try:
+    with contextlib.suppress(client.DecodingError):  # the agent closed early, in the middle of a compressed block
         pieces.extend(response.iter_bytes())
-    except client.DecodingError:  # the agent closed early, in the middle of a compressed block
-        pass
     return pieces
 
 
 def _stream_classes(client: ModuleType) -> tuple[type[Any], type[Any], type[Any]]:
     """Return the three streams of a client: recorded pieces, and the tees of a live response, sync and async."""
 
-    class Replayed(client.SyncByteStream, client.AsyncByteStream):  # type: ignore[misc, name-defined]
+    class Replayed(client.SyncByteStream, client.AsyncByteStream):  # type: ignore[name-defined]
         def __init__(self, pieces: Sequence[bytes], error: Exception | None) -> None:
             self._pieces = pieces
             self._error = error
@@ -255,7 +265,7 @@ def _stream_classes(client: ModuleType) -> tuple[type[Any], type[Any], type[Any]
             for piece in self:
                 yield piece
 
-    class Tee(client.SyncByteStream):  # type: ignore[misc, name-defined]
+    class Tee(client.SyncByteStream):  # type: ignore[name-defined]
         def __init__(self, live: Any, recorder: _Recorder) -> None:
             self._live = live
             self._recorder = recorder
@@ -276,7 +286,7 @@ def _stream_classes(client: ModuleType) -> tuple[type[Any], type[Any], type[Any]
             self._live.close()
             self._recorder.finish(truncated=True)
 
-    class AsyncTee(client.AsyncByteStream):  # type: ignore[misc, name-defined]
+    class AsyncTee(client.AsyncByteStream):  # type: ignore[name-defined]
         def __init__(self, live: Any, recorder: _Recorder) -> None:
             self._live = live
             self._recorder = recorder

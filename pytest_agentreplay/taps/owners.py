@@ -1,8 +1,8 @@
-"""Whose request is it?
+"""Find the test that a request belongs to.
 
 One patch serves the whole session, so each request must find the test it belongs to.  The owner is a context variable
-set inside the test and carried into the threads it starts.  Event-loop runners keep the context they were made in, so an
-owner can be stale or missing; such a request goes to the running test if its tape knows the request, else nowhere.
+set inside the test and carried into the threads it starts.  Event-loop runners keep the context they were made in, so
+an owner can be stale or missing; such a request goes to the running test if its tape knows it, else nowhere.
 """
 
 from __future__ import annotations
@@ -84,6 +84,19 @@ class Registry:
         owner = found.owner if isinstance(found, Carried) else found
         return owner if owner is not None and owner.is_open else None
 
+    def answerable(self, what: str) -> Owner | None:
+        """Return the test whose rules a connection made here and now must keep to, or ``None``.
+
+        Raises :class:`StrayRequestError` for a thread or job whose test is over; ``what`` says what it tried to reach.
+        """
+        owner = self.named()
+        if owner is not None:
+            return owner
+        found = self._current.get()
+        if isinstance(found, Carried) and found.owner is not None:
+            raise StrayRequestError(_stray(found.owner, self.running, f"A connection to {what}"))
+        return self.running
+
     def settle(self, read: Callable[[Owner], Asked]) -> tuple[Owner, Asked]:
         """Return the owner of a request, and the request as it reads it.
 
@@ -96,7 +109,7 @@ class Registry:
         running = self.running
         stale = found.owner if isinstance(found, Carried) else found
         if running is None or (stale is not None and isinstance(found, Carried)):
-            raise StrayRequestError(_stray(stale, running))
+            raise StrayRequestError(_stray(stale, running, "A request"))
         asked = read(running)
         if running.player.recording is not None:
             # In the main thread there is only one test that code can belong to when it names none.
@@ -105,7 +118,7 @@ class Registry:
             return running, asked
         if running.player.knows(asked):
             return running, asked
-        raise StrayRequestError(_stray(stale, running, asked))
+        raise StrayRequestError(_stray(stale, running, f"A request to {asked.url}", is_unknown=True))
 
 
 def _recorded_for(stale: Owner | None, running: Owner) -> str:
@@ -113,11 +126,10 @@ def _recorded_for(stale: Owner | None, running: Owner) -> str:
     return f"a request {origin} was recorded for {running.name}"
 
 
-def _stray(stale: Owner | None, running: Owner | None, asked: Asked | None = None) -> str:
-    made = f"A request to {asked.url}" if asked else "A request"
+def _stray(stale: Owner | None, running: Owner | None, made: str, *, is_unknown: bool = False) -> str:
     origin = f"was made by {stale.name}, which is over" if stale else "was made outside any test"
     now = f"while {running.name} was running" if running else "while no recorded test was running"
-    known = f", whose recording does not know it ({running.player.cassette})" if running and asked else ""
+    known = f", whose recording does not know it ({running.player.cassette})" if running and is_unknown else ""
     return (
         f"{made} {origin}, {now}{known}.\n"
         "  It was not sent. Wait for threads and background tasks before the test ends."

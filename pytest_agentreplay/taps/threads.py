@@ -61,7 +61,7 @@ def _starting(registry: Registry) -> Callable[..., None]:
 def _submitting(registry: Registry) -> Callable[..., Any]:
     real = ThreadPoolExecutor.submit
 
-    @functools.wraps(real)
+    @functools.wraps(real)  # type: ignore[arg-type]
     def submit(executor: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return real(executor, _owned(registry, function), *args, **kwargs)
 

@@ -1,0 +1,1 @@
+"""Folds over a tape: pure functions that run no model, no tool and no provider."""

@@ -1,0 +1,226 @@
+"""Secrets to tokens in values, text, headers, URLs and the bytes of answers; pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from pytest_agentreplay.errors import ConfigurationError
+from pytest_agentreplay.redact.shapes import (
+    DEFAULT_HEADERS,
+    DEFAULT_JSON_NAMES,
+    SHAPES,
+    environment_secrets,
+    json_name,
+    looks_like_key,
+    named_in_text,
+)
+from pytest_agentreplay.redact.streams import Span, redact_event_stream
+
+__all__ = ["Redactor", "redactor_for"]
+
+_KEY_PARAMETERS = frozenset({"accesstoken", "apikey", "key", "sig", "signature", "token"})
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """One kind of secret in text: its token, a literal it contains (or nothing), and what it looks like."""
+
+    token: str
+    hint: str
+    pattern: re.Pattern[str]
+    is_known_shape: bool = False
+
+    def spans(self, text: str) -> Iterable[Span]:
+        group = "secret" if "secret" in self.pattern.groupindex else 0
+        if self.hint in text:
+            yield from ((*match.span(group), self.token) for match in self.pattern.finditer(text))
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """What counts as a secret.  Make one with :func:`redactor_for`."""
+
+    rules: tuple[_Rule, ...]
+    headers: frozenset[str]
+    json_names: frozenset[str]
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """Return what this redactor does as JSON, for the digest of the rule set.
+
+        The environment is left out: it differs from machine to machine, and its tokens stay as they are.
+        """
+        return {
+            "rules": [[rule.token, rule.pattern.pattern] for rule in self.rules],
+            "headers": sorted(self.headers),
+            "json": sorted(self.json_names),
+        }
+
+    def text(self, text: str) -> str:
+        """Return ``text`` with every secret in it replaced by its token."""
+        for rule in self.rules:
+            if rule.hint in text:
+                text = _replace_spans(text, list(rule.spans(text)))
+        for name, value in self.environment:
+            if value in text:
+                text = text.replace(value, _token(f"env-{name}"))
+        return text
+
+    def spans(self, text: str, *, known_only: bool = False) -> list[Span]:
+        """Return where secrets are in ``text``; of two that overlap, the one whose rule comes first.
+
+        With ``known_only``, only keys of known shapes and values of the environment.
+        """
+        found: list[Span] = []
+        for span in self._all_spans(text, known_only=known_only):
+            if not any(start < span[1] and span[0] < end for start, end, _ in found):
+                found.append(span)
+        return sorted(found)
+
+    def value(self, value: Any) -> Any:
+        """Return a JSON value with its strings and keys redacted; the same object where nothing changed."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return self._dict(value)
+        if isinstance(value, list):
+            changed = None
+            for index, element in enumerate(value):
+                redacted = self.value(element)
+                if redacted is not element:
+                    changed = value[:] if changed is None else changed
+                    changed[index] = redacted
+            return value if changed is None else changed
+        return value
+
+    def header(self, name: str, value: str) -> str:
+        """Return the value of a header, or its token where the header is a secret as a whole."""
+        return _token(name.lower()) if name.lower() in self.headers else self.text(value)
+
+    def url(self, url: str) -> str:
+        """Return a URL without user, password and keys; query pairs that carry a key's name get a token."""
+        parts = urlsplit(url)
+        if not parts.query and "@" not in parts.netloc:
+            return self._path(url)
+        netloc = parts.netloc.rpartition("@")[2]
+        pairs = [
+            (name, self._parameter(name, value, host=netloc))
+            for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        ]
+        return parts._replace(netloc=netloc, path=self._path(parts.path), query=urlencode(pairs)).geturl()
+
+    def field(self, name: str, value: str) -> str:
+        """Return the value of a form field, or a token where its name says that it is a secret."""
+        if json_name(name) in self.json_names or (json_name(name) in _KEY_PARAMETERS and looks_like_key(value)):
+            return _token("form-key")
+        return self.text(value)
+
+    def content(self, content: bytes, *, media_type: str) -> bytes:
+        """Return the bytes of an answer redacted; in a stream also secrets that are split over several events."""
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:
+            return content
+        redacted = text
+        if media_type == "text/event-stream":
+            redacted = redact_event_stream(redacted, find_spans=self.spans)
+        redacted = self.text(redacted)
+        return content if redacted == text else redacted.encode("utf-8")
+
+    def _all_spans(self, text: str, *, known_only: bool) -> Iterable[Span]:
+        for rule in self.rules:
+            if rule.is_known_shape or not known_only:
+                yield from rule.spans(text)
+        for name, value in self.environment:
+            yield from ((*match.span(), _token(f"env-{name}")) for match in re.finditer(re.escape(value), text))
+
+    def _dict(self, value: dict[str, Any]) -> dict[str, Any]:
+        changed = False
+        redacted = {}
+        for key, element in value.items():
+            kept = self._entry(key, element)
+            name = self.text(key)
+            redacted[name] = kept
+            changed = changed or kept is not element or name != key
+        return redacted if changed else value
+
+    def _entry(self, key: str, element: Any) -> Any:
+        if isinstance(element, str) and element and json_name(key) in self.json_names:
+            # The token that the text of a document gets: an agent sends back in a request what an answer told it.
+            return element if element.startswith("[redacted:") else _token("json-field")
+        return self.value(element)
+
+    def _path(self, path: str) -> str:
+        redacted = self.text(unquote(path))
+        return path if redacted == unquote(path) else quote(redacted, safe="/:[]")
+
+    def _parameter(self, name: str, value: str, *, host: str) -> str:
+        is_named = json_name(name) in _KEY_PARAMETERS | self.json_names
+        if is_named and (host.endswith("googleapis.com") or looks_like_key(value)):
+            return _token("url-key")
+        return self.text(value)
+
+
+def redactor_for(
+    *,
+    patterns: Iterable[str] = (),
+    headers: Iterable[str] = (),
+    json_names: Iterable[str] = (),
+    variables: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Redactor:
+    """Return the redactor of the built-in rules and the user's.
+
+    ``patterns`` are regular expressions, each optionally as ``NAME=EXPRESSION``: what matches becomes
+    ``[redacted:NAME]``.  ``headers`` and ``json_names`` add to the built-in ones, or replace them where one is written
+    with a leading ``=`` (a leading ``+`` adds).  ``variables`` name variables of ``environment`` to redact besides
+    those that look like secrets.  Raises :class:`ConfigurationError` for a pattern that does not compile or that
+    matches the empty string.
+    """
+    names = frozenset(json_name(name) for name in _changed(json_names, DEFAULT_JSON_NAMES))
+    known = [
+        _Rule(_token(shape.name), shape.hint, re.compile(shape.pattern, re.DOTALL), is_known_shape=True)
+        for shape in SHAPES
+    ]
+    in_text = [_Rule(_token("json-field"), '"', pattern) for pattern in named_in_text(names)]
+    return Redactor(
+        rules=(*map(_compile, patterns), *known, *in_text),
+        headers=frozenset(name.lower() for name in _changed(headers, DEFAULT_HEADERS)),
+        json_names=names,
+        environment=environment_secrets(environment or {}, named=(name.lstrip("+=") for name in variables)),
+    )
+
+
+def _token(kind: str) -> str:
+    return f"[redacted:{kind}]"
+
+
+def _replace_spans(text: str, spans: Iterable[Span]) -> str:
+    out = []
+    at = 0
+    for start, end, token in spans:
+        out += [text[at:start], token]
+        at = end
+    return "".join([*out, text[at:]])
+
+
+def _changed(given: Iterable[str], known: Iterable[str]) -> Iterable[str]:
+    given = tuple(given)
+    replaces = any(name.startswith("=") for name in given)
+    return (*(() if replaces else known), *(name.lstrip("+=").strip() for name in given))
+
+
+def _compile(pattern: str) -> _Rule:
+    named = re.fullmatch(r"([a-z][a-z0-9-]*)=(.+)", pattern, re.DOTALL)
+    name, expression = named.groups() if named else ("pattern", pattern)
+    try:
+        compiled = re.compile(expression)
+    except re.error as error:
+        raise ConfigurationError(f"redaction pattern {pattern!r} is no regular expression: {error}") from error
+    if compiled.match(""):
+        raise ConfigurationError(f"redaction pattern {pattern!r} matches the empty string")
+    return _Rule(_token(name), "", compiled)

@@ -1,0 +1,152 @@
+"""Look after cassettes on disk: verify them, count what is in them, and drop what no test asks for.
+
+Everything stored can be derived again: :func:`verify` does so and names what does not fit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_agentreplay.cassette import Cassette, load_cassette, write_cassette
+from pytest_agentreplay.dialects import Dialects
+from pytest_agentreplay.errors import CassetteError
+from pytest_agentreplay.reader import Reader, rule_set_for
+from pytest_agentreplay.records import JsonBody, ModelStep, RunEnd
+from pytest_agentreplay.redact import redactor_for
+
+__all__ = ["Stats", "Verdict", "collect_stats", "drop_steps", "find_cassettes", "is_cassette", "verify"]
+
+_FIRST_BYTES = b'{"kind":"run.start"'
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verifying one file found: nothing, or a fault with its line and remedy."""
+
+    path: Path
+    exchanges: int = 0
+    fault: str | None = None
+    line: int | None = None
+    remedy: str = ""
+    note: str = ""
+
+
+@dataclass
+class Stats:
+    """What a set of cassettes holds.  ``tokens`` and ``calls`` are by provider and model."""
+
+    cassettes: int = 0
+    exchanges: int = 0
+    bytes: int = 0
+    messages: int = 0
+    references: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+    input_tokens: Counter[str] = field(default_factory=Counter)
+    output_tokens: Counter[str] = field(default_factory=Counter)
+    oldest: str | None = None
+    newest: str | None = None
+
+
+def find_cassettes(places: Iterable[Path]) -> Iterator[Path]:
+    """Yield the cassettes in files and folders, in order of name; a file that is named is yielded whatever it holds.
+
+    Raises ``FileNotFoundError`` for a place that does not exist.
+    """
+    for place in places:
+        if place.is_dir():
+            yield from sorted(path for path in place.rglob("*.jsonl") if is_cassette(path))
+        elif place.exists():
+            yield place
+        else:
+            raise FileNotFoundError(place)
+
+
+def is_cassette(path: Path) -> bool:
+    """Return whether a file is, or once was, a finished cassette of ours; other JSONL files are left alone."""
+    if path.name.endswith(".partial.jsonl"):
+        return False
+    with path.open("rb") as file:
+        head = file.read(4096)
+    return head.startswith(_FIRST_BYTES) or _FIRST_BYTES in head or "cassettes" in path.parts
+
+
+def verify(path: Path, *, dialects: Dialects) -> Verdict:
+    """Derive everything in a cassette again: sums, addresses, order, count, and, under the same rules, each hash.
+
+    Hashes recorded under other rules than the built-in ones are derived at load by the tests that use them; here they
+    are noted.
+    """
+    is_partial = path.name.endswith(".partial.jsonl")
+    try:
+        tape = load_cassette(path, partial=is_partial)
+    except CassetteError as error:
+        return Verdict(path, fault=error.fault, line=error.line, remedy=error.remedy)
+    reader = Reader(rule_set_for(dialects, redactor=redactor_for()))
+    count = len(tape.exchanges)
+    if tape.start.rules != reader.rules.digest:
+        return Verdict(path, exchanges=count, note=f"hashes not derived: recorded under rules {tape.start.rules}")
+    for number, step in enumerate(tape.exchanges, start=1):
+        if reader.reread(step.request, tape.messages).hash != step.hash:
+            return Verdict(
+                path,
+                exchanges=count,
+                fault=f"the hash of step {number} is not that of its request",
+                remedy="Record it again with --record-mode=rewrite.",
+            )
+    return Verdict(path, exchanges=count, note=tape.torn or "")
+
+
+def collect_stats(paths: Iterable[Path]) -> Stats:
+    """Return what the cassettes at ``paths`` hold together.  Raises :class:`CassetteError` for a damaged one."""
+    stats = Stats()
+    for path in paths:
+        _count(load_cassette(path), stats)
+    return stats
+
+
+def drop_steps(path: Path, hashes_kept: Mapping[int, bool]) -> int:
+    """Rewrite a cassette without the steps whose position maps to ``False``; return how many were dropped."""
+    tape = load_cassette(path)
+    kept = [step for position, step in enumerate(tape.exchanges) if hashes_kept.get(position, True)]
+    dropped = len(tape.exchanges) - len(kept)
+    if dropped:
+        end = tape.end or RunEnd()
+        turns = sum(step.kind == "model" for step in kept)
+        changed = end.model_copy(update={"turns": turns})
+        write_cassette(path, start=tape.start, end=changed, exchanges=kept, messages=tape.messages)
+    return dropped
+
+
+def _count(tape: Cassette, stats: Stats) -> None:
+    stats.cassettes += 1
+    stats.bytes += tape.path.stat().st_size
+    stats.exchanges += len(tape.exchanges)
+    stats.messages += len(tape.messages)
+    stats.outcomes[tape.end.outcome if tape.end else "unfinished"] += 1
+    recorded_at = tape.start.recorded_at
+    if recorded_at:
+        stats.oldest = min(stats.oldest or recorded_at, recorded_at)
+        stats.newest = max(stats.newest or recorded_at, recorded_at)
+    for step in tape.exchanges:
+        body = step.request.body
+        if isinstance(body, JsonBody):
+            stats.references += sum(len(found) for found in body.lists.values())
+        _count_call(step, stats)
+
+
+def _count_call(step: Any, stats: Stats) -> None:
+    if not isinstance(step, ModelStep):
+        stats.calls["http"] += 1
+        return
+    body = step.request.body
+    model = body.fields.get("model", "") if isinstance(body, JsonBody) else ""
+    name = f"{step.provider} {model}".rstrip()
+    stats.calls[name] += 1
+    if step.usage is not None:
+        stats.input_tokens[name] += step.usage.input_tokens or 0
+        stats.output_tokens[name] += step.usage.output_tokens or 0
