@@ -47,10 +47,10 @@ _SORTED = orjson.OPT_SORT_KEYS
 _DIGITS_ONLY = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _FOUR_DIGITS = b"0" * 4
 _SIXTEEN_DIGITS = b"0" * 16
-# What orjson writes differently from RFC 8785: floats, keys beyond the basic plane, and numbers of 16 digits and more.
-_NEEDS_CARE = re.compile(
-    rb'[:,\[](?:-?\d+[.eE]|-?\d{16})|^-?\d+(?:[.eE]|\d{14})|[\xee-\xff](?:[^"\\]|\\.)*":', re.DOTALL
-)
+# Numbers that orjson writes differently from RFC 8785: floats, and those of 16 digits and more.
+_CAREFUL_NUMBER = re.compile(rb"-?(?:\d+[.eE]|\d{16})")
+_CAREFUL_NUMBER_INSIDE = re.compile(rb"[:,\[]-?(?:\d+[.eE]|\d{16})")
+_BEYOND_BASIC_PLANE = re.compile(rb"[\xf0-\xf4]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
@@ -130,9 +130,20 @@ def canonical_json(value: Any) -> bytes:
     except TypeError:  # what the fast writer refuses: big integers, lone surrogates, depth
         return _write_exactly(value)
     # The fast writer turns NaN and infinities into null, so a null takes the careful path as well.
-    if b"null" in data or _NEEDS_CARE.search(data):
+    if b"null" in data or _CAREFUL_NUMBER_INSIDE.search(data) or _CAREFUL_NUMBER.match(data) or _has_late_key(data):
         return _write_exactly(value)
     return data
+
+
+def _has_late_key(data: bytes) -> bool:
+    """Return whether a key may hold a character beyond the basic plane, which the fast writer orders too late."""
+    if data.isascii() or not _BEYOND_BASIC_PLANE.search(data):
+        return False
+    for piece in data.split(b'":'):  # each key stands at the end of a piece, after its last quotation mark
+        start = piece.rfind(b'"')
+        if piece[start - 1 : start] == b"\\" or _BEYOND_BASIC_PLANE.search(piece, start):
+            return True
+    return False
 
 
 def write_json(value: Any) -> bytes:

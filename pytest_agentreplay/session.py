@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pytest_agentreplay.cassette import Cassette, Recording, load_cassette, partial_path
+from filelock import FileLock
+
+from pytest_agentreplay.cassette import Cassette, Recording, load_cassette, lock_cassette, partial_path
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.player import Player, Recorded, recorded_for
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
 from pytest_agentreplay.records import ModelStep, RunEnd, RunStart, Usage
 from pytest_agentreplay.redact import redactor_for
-from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.settings import RecordPolicy, Settings
 
 __all__ = ["AgentRun", "Outcome", "Session", "open_session", "shown_path"]
 
@@ -180,18 +182,25 @@ def open_session(
         environment=environment,
     )
     rules = rule_set_for(dialects, redactor=redactor, ignore=settings.ignore, match_headers=settings.match_headers)
-    reader = Reader(rules)
-    policy = settings.recording
-    exists = path.exists()
-    tape = load_cassette(path) if exists and policy.serves_known else None
+    lock = _lock_to_record(path, settings.recording)
+    try:
+        return _assemble(name=name, path=path, settings=settings, reader=Reader(rules), lock=lock)
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+
+
+def _assemble(*, name: str, path: Path, settings: Settings, reader: Reader, lock: FileLock | None) -> Session:
+    tape = load_cassette(path) if settings.recording.serves_known and path.exists() else None
     sources = [_source(tape, reader)] if tape is not None else []
-    records = policy.records_unknown or (policy.records_missing and not exists)
-    if not records:
+    if lock is None:
         return Session(name=name, path=path, settings=settings, reader=reader, sources=sources)
-    recording = Recording(path, _start_of(redactor.text(name), rules=rules), redactor=redactor)
-    resumed = _resume(recording, reader) if policy.serves_known else None
+    redactor = reader.rules.redactor
+    recording = Recording(path, _start_of(redactor.text(name), rules=reader.rules), redactor=redactor, lock=lock)
     if tape is not None:
         recording.know(tape.messages)
+    resumed = _resume(recording, reader) if settings.recording.serves_known else None
     return Session(
         name=name,
         path=path,
@@ -201,6 +210,20 @@ def open_session(
         recording=recording,
         resumed=len(resumed.steps) if resumed else 0,
     )
+
+
+def _lock_to_record(path: Path, policy: RecordPolicy) -> FileLock | None:
+    """Return the lock of a cassette that is to be recorded, ``None`` where nothing is recorded.
+
+    While this waits, the process that held the lock may have recorded the cassette.
+    """
+    if not policy.records_missing or (path.exists() and not policy.records_unknown):
+        return None
+    lock = lock_cassette(path)
+    if path.exists() and not policy.records_unknown:
+        lock.release()
+        return None
+    return lock
 
 
 def shown_path(path: Path) -> str:
@@ -219,11 +242,7 @@ def _resume(recording: Recording, reader: Reader) -> Recorded | None:
     """Return what an interrupted recording holds, and go on from it."""
     if not recording.partial.exists():
         return None
-    try:
-        tape = load_cassette(recording.partial, partial=True)
-    except BaseException:
-        recording.leave()
-        raise
+    tape = load_cassette(recording.partial, partial=True)
     source = _source(tape, reader)
     recording.resume(source.steps, tape.messages)
     return source

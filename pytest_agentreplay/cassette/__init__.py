@@ -4,6 +4,6 @@
 """
 
 from pytest_agentreplay.cassette.loading import Cassette, load_cassette
-from pytest_agentreplay.cassette.recording import Recording, partial_path, write_cassette
+from pytest_agentreplay.cassette.recording import Recording, lock_cassette, partial_path, write_cassette
 
-__all__ = ["Cassette", "Recording", "load_cassette", "partial_path", "write_cassette"]
+__all__ = ["Cassette", "Recording", "load_cassette", "lock_cassette", "partial_path", "write_cassette"]

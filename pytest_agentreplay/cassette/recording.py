@@ -26,7 +26,7 @@ from pytest_agentreplay.errors import CassetteError, SecretLeakError
 from pytest_agentreplay.records import ExchangeStep, JsonBody, RunEnd, RunStart, Step
 from pytest_agentreplay.redact import Redactor, find_leak
 
-__all__ = ["Recording", "partial_path", "write_cassette"]
+__all__ = ["Recording", "lock_cassette", "partial_path", "write_cassette"]
 
 
 def partial_path(path: Path) -> Path:
@@ -37,11 +37,10 @@ def partial_path(path: Path) -> Path:
 class Recording:
     """A cassette being written.  Thread-safe; nothing is on disk before the first exchange.
 
-    ``redactor`` is asked once more before anything is written.  Raises :class:`CassetteError` when another process is
-    recording the same cassette.
+    ``redactor`` is asked once more before anything is written; ``lock`` (:func:`lock_cassette`) is released at the end.
     """
 
-    def __init__(self, path: Path, start: RunStart, *, redactor: Redactor) -> None:
+    def __init__(self, path: Path, start: RunStart, *, redactor: Redactor, lock: FileLock | None = None) -> None:
         self.path = path
         self.partial = partial_path(path)
         self.exchanges: list[ExchangeStep] = []
@@ -52,7 +51,7 @@ class Recording:
         self._on_file: set[int] = set()  # by identity: the steps that a resumed partial holds already
         self._file: IO[bytes] | None = None
         self._lock = threading.Lock()
-        self._process_lock = _lock_of(path)
+        self._process_lock = lock
 
     def steps(self) -> Sequence[Step]:
         """Return every step so far, the head first, in the order of completion."""
@@ -130,7 +129,8 @@ class Recording:
         if self._file is not None:
             self._file.close()
             self._file = None
-        self._process_lock.release()
+        if self._process_lock is not None:
+            self._process_lock.release()
 
     def _write(self, step: ExchangeStep) -> None:
         rows = self._writer.rows(step, self.messages, timing=True)
@@ -195,15 +195,19 @@ class _Writer:
         return found
 
 
-def _lock_of(path: Path) -> FileLock:
+def lock_cassette(path: Path, *, wait: float = 60.0) -> FileLock:
+    """Return the lock that a process holds while it records a cassette, once no other process does.
+
+    ``wait`` is in seconds.  Raises :class:`CassetteError` when another process still records then.
+    """
     # Beside the cassette a lock file would be committed one day; its name is a hash of where the cassette is.
     name = sha256(str(path.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:24]
     lock = FileLock(Path(tempfile.gettempdir()) / f"agent-replay-{name}.lock", is_singleton=False)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=wait, poll_interval=0.02)
     except Timeout as error:
         raise CassetteError(
-            "is being recorded by another process or test at this moment",
+            f"is being recorded by another process or test, for longer than {wait:g} seconds",
             path=path,
             remedy="Give each test a cassette of its own, or run again when the other is done.",
         ) from error

@@ -31,7 +31,7 @@ class _Attempt:
 
     session: Session | None = None
     passed: bool = False
-    outcome: dict[str, Any] | None = None
+    reported: str | None = None
 
 
 class ReplayDivergenceWarning(UserWarning):
@@ -101,6 +101,29 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    capture = request.config.stash.get(_CAPTURE, None)
+    if capture is None:
+        return (yield)
+    capture.own_fixture(fixturedef)
+    if not capture.shares(fixturedef):
+        return (yield)
+    setup, teardown = (capture.phase_of(fixturedef, request, phase=phase) for phase in ("setup", "teardown"))
+    fixturedef.addfinalizer(lambda: capture.end_shared(teardown, None))  # last in, first out: this comes last
+    setup.begin()
+    try:
+        value = yield
+    except BaseException as error:
+        capture.end_shared(setup, error)
+        raise
+    capture.end_shared(setup, None)
+    fixturedef.addfinalizer(teardown.begin)
+    return value
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     item.stash[_ATTEMPT] = _Attempt()
     try:
@@ -147,7 +170,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
             _stop_if_diverged(item, error)
         raise
     finally:
-        _close(item, attempt, session)
+        item.config.stash[_CAPTURE].close(session, passed=attempt.passed)
     return None
 
 
@@ -156,12 +179,12 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if call.excinfo is not None and isinstance(call.excinfo.value, ReplayStop | AgentReplayError) and report.failed:
-        name = type(call.excinfo.value).__name__
-        report.longrepr = f"{name}: {call.excinfo.value}"
     attempt = item.stash.get(_ATTEMPT, None)
-    if call.when == "teardown" and attempt is not None and attempt.outcome is not None:
-        setattr(report, ATTRIBUTE, attempt.outcome)
+    if call.excinfo is not None and isinstance(call.excinfo.value, ReplayStop | AgentReplayError) and report.failed:
+        report.longrepr = _words_of(call.excinfo.value, attempt)
+    capture = item.config.stash.get(_CAPTURE, None)
+    if call.when == "teardown" and capture is not None:
+        setattr(report, ATTRIBUTE, capture.take_outcomes())
     return report
 
 
@@ -215,6 +238,16 @@ def _stop_if_diverged(item: pytest.Item, error: BaseException | None) -> None:
         raise stopped from error
 
 
+def _words_of(error: BaseException, attempt: _Attempt | None) -> str:
+    """Return what a report says of one of our errors: all of it, the first time in a test."""
+    name, text = type(error).__name__, str(error)
+    if attempt is not None and attempt.reported == text:
+        return f"{name}: {text.splitlines()[0]}\n\n  The same divergence again; it is reported in full once."
+    if attempt is not None:
+        attempt.reported = text
+    return f"{name}: {text}"
+
+
 def _judge(session: Session, item: pytest.Item, *, phases: tuple[Any, ...], passed: bool) -> None:
     __tracebackhide__ = True
     from pytest_agentreplay.plugin.capture import judge
@@ -226,10 +259,3 @@ def _judge(session: Session, item: pytest.Item, *, phases: tuple[Any, ...], pass
         item.warn(ReplayDivergenceWarning(str(error)))
         return
     raise error
-
-
-def _close(item: pytest.Item, attempt: _Attempt, session: Session) -> None:
-    from pytest_agentreplay.plugin.capture import report_attribute
-
-    outcome = item.config.stash[_CAPTURE].close(session, passed=attempt.passed)
-    attempt.outcome = report_attribute(outcome, test=item.nodeid, passed=attempt.passed)

@@ -5,6 +5,7 @@ Imported with the first marked test, because it brings in pydantic and vcrpy.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 from collections.abc import Callable
@@ -18,10 +19,11 @@ import pytest
 from pytest_agentreplay.dialects import load_dialects
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.plugin.options import cassette_name, layers_of
-from pytest_agentreplay.plugin.paths import cassette_file_name
+from pytest_agentreplay.plugin.paths import cassette_file_name, fixture_file_name, fixture_folder
+from pytest_agentreplay.plugin.shared import SharedPhase
 from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import AgentRun, Outcome, Session, open_session, shown_path
-from pytest_agentreplay.settings import resolve_settings
+from pytest_agentreplay.settings import Settings, resolve_settings
 from pytest_agentreplay.taps.http import patch_http_clients
 from pytest_agentreplay.taps.network import guard_network
 from pytest_agentreplay.taps.owners import Registry
@@ -35,7 +37,10 @@ class Capture:
 
     def __init__(self) -> None:
         self.registry = Registry()
+        self.outcomes: list[dict[str, Any]] = []
         self._dialects = load_dialects()
+        self._settings = Settings()
+        self._folder = Path()
         self._patches = ExitStack()
         self._patches.enter_context(patch_http_clients(self.registry))
         self._patches.enter_context(carry_owner_into_threads(self.registry))
@@ -51,26 +56,88 @@ class Capture:
         path = folder / cassette_file_name(item, name=cassette_name(item))
         if "__snapshots__" in path.parts:
             raise ConfigurationError(f"{path} lies inside __snapshots__, where snapshot tools delete foreign files")
-        session = open_session(
-            name=item.nodeid, path=path, settings=settings, dialects=self._dialects, environment=os.environ
-        )
+        self._settings, self._folder = settings, folder
+        session = self._open(item.nodeid, path)
         self.registry.running = session
         self.registry.enter(session)
         if session.recording is not None:
             _let_through_block_network(item)
         return session
 
-    def close(self, session: Session, *, passed: bool) -> Outcome:
+    def close(self, session: Session, *, passed: bool) -> None:
         """Close the session of a test; nothing is owned from here on."""
         self.registry.running = None
         self.registry.enter(None)
-        return session.close(passed=passed)
+        outcome = session.close(passed=passed)
+        self.outcomes.append(_report_attribute(outcome, test=session.name, passed=passed))
+
+    def take_outcomes(self) -> list[dict[str, Any]]:
+        """Return what has been done to cassettes since this was asked last, as plain values for a test report."""
+        taken, self.outcomes = self.outcomes, []
+        return taken
+
+    def shares(self, fixturedef: pytest.FixtureDef[Any]) -> bool:
+        """Return whether a fixture that is being set up keeps its requests apart from the running test's."""
+        return fixturedef.scope != "function" and self.registry.running is not None
+
+    def phase_of(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, phase: Phase
+    ) -> SharedPhase:
+        """Return what owns the requests of a fixture's setup or teardown, not begun yet."""
+        folder = fixture_folder(fixturedef, request, folder=self._folder)
+        path = folder / fixture_file_name(fixturedef, request, phase=phase)
+        return SharedPhase(f"{phase} of fixture {fixturedef.argname!r}", path, self._open, registry=self.registry)
+
+    def end_shared(self, shared: SharedPhase, error: BaseException | None) -> None:
+        """End a phase, if it has begun."""
+        outcome = shared.end(error) if shared.is_open else None
+        if outcome is not None:
+            self.outcomes.append(_report_attribute(outcome, test=shared.name, passed=error is None))
+
+    def _open(self, name: str, path: Path) -> Session:
+        return open_session(
+            name=name, path=path, settings=self._settings, dialects=self._dialects, environment=os.environ
+        )
 
     def own(self, item: pytest.Item, session: Session) -> None:
         """Make an async test name its owner itself, because its runner may use an older context."""
         function = getattr(item, "obj", None)
         if inspect.iscoroutinefunction(function):
             item.obj = self._owned(function, session)  # type: ignore[attr-defined]
+
+    def own_fixture(self, fixturedef: pytest.FixtureDef[Any]) -> None:
+        """Make an async fixture take the running test as its owner, for the same reason: at setup and at teardown."""
+        function = fixturedef.func
+        if getattr(function, "agent_replay_owned", False):
+            return
+        owned: Callable[..., Any]
+        if inspect.isasyncgenfunction(function):
+            owned = self._owned_generator(function)
+        elif inspect.iscoroutinefunction(function):
+            owned = self._owned_coroutine(function)
+        else:
+            return
+        owned.agent_replay_owned = True  # type: ignore[attr-defined]
+        object.__setattr__(fixturedef, "func", owned)
+
+    def _owned_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        async def owned(*args: Any, **kwargs: Any) -> Any:
+            self.registry.enter(self.registry.running)
+            return await function(*args, **kwargs)
+
+        return owned
+
+    def _owned_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        async def owned(*args: Any, **kwargs: Any) -> Any:
+            self.registry.enter(self.registry.running)
+            async with contextlib.aclosing(function(*args, **kwargs)) as generator:
+                async for value in generator:
+                    yield value
+                    self.registry.enter(self.registry.running)
+
+        return owned
 
     def _owned(self, function: Callable[..., Any], session: Session) -> Callable[..., Any]:
         @wraps(function)
@@ -99,7 +166,7 @@ def judge(session: Session, phases: tuple[Phase, ...], *, passed: bool) -> BaseE
     return player.unplayed_error(phases)
 
 
-def report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str, Any]:
+def _report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str, Any]:
     """Return what a test report carries to the summary, as plain values that cross process borders."""
     return {
         "action": outcome.action,

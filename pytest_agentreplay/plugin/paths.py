@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from hashlib import sha256
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-__all__ = ["cassette_file_name"]
+__all__ = ["cassette_file_name", "fixture_file_name", "fixture_folder"]
 
 _ILLEGAL = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
@@ -25,6 +27,24 @@ def cassette_file_name(item: pytest.Item, *, name: str | None = None) -> str:
         return name.removesuffix(".jsonl") + ".jsonl"
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     return _safe(".".join([*classes, item.name]), case_matters_in=item.name) + ".jsonl"
+
+
+def fixture_file_name(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, phase: str) -> str:
+    """Return the name of the cassette of a fixture's setup or teardown."""
+    classes = [request.cls.__name__] if fixturedef.scope == "class" and request.cls is not None else []
+    param = f"[{request.param!r}]" if hasattr(request, "param") else ""
+    name = ".".join([*classes, f"fixture.{fixturedef.argname}{param}", *([] if phase == "setup" else [phase])])
+    return _safe(name, case_matters_in=fixturedef.argname + param) + ".jsonl"
+
+
+def fixture_folder(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, folder: Path) -> Path:
+    """Return where a fixture's cassettes lie: with its module's, or in ``cassettes/conftest`` where it is defined."""
+    base = request.config.rootpath / fixturedef.baseid
+    if fixturedef.scope in ("class", "module") or base == request.node.path:
+        return folder
+    if base.suffix == ".py":
+        return base.parent / "cassettes" / base.stem
+    return base / "cassettes" / "conftest"
 
 
 def _safe(name: str, *, case_matters_in: str) -> str:

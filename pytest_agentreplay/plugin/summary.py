@@ -10,10 +10,10 @@ import pytest
 
 __all__ = ["Summary"]
 
-ATTRIBUTE = "agent_cassette_outcome"
+ATTRIBUTE = "agent_cassette_outcomes"
 
 
-@dataclass
+@dataclass(eq=False)  # pytest puts its plugins into sets, which equality would forbid
 class Summary:
     """Gathers the outcomes that test reports carry, also from the workers of pytest-xdist."""
 
@@ -24,15 +24,14 @@ class Summary:
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        outcome: dict[str, Any] | None = getattr(report, ATTRIBUTE, None)
-        if outcome is None:
-            return
-        self.counts[outcome["action"]] += 1
-        self.exchanges[outcome["action"]] += outcome["exchanges"]
-        if outcome["action"] == "recorded":
-            self.recorded.append(outcome)
-        elif outcome["action"] == "kept":
-            self.kept.append(outcome)
+        outcomes: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
+        for outcome in outcomes:
+            self.counts[outcome["action"]] += 1
+            self.exchanges[outcome["action"]] += outcome["exchanges"]
+            if outcome["action"] == "recorded":
+                self.recorded.append(outcome)
+            elif outcome["action"] == "kept":
+                self.kept.append(outcome)
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

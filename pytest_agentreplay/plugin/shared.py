@@ -1,0 +1,77 @@
+"""Fixtures that outlive a test keep their requests in cassettes of their own.
+
+A module- or session-scoped fixture is set up by whichever test comes first, which depends on the selection and on the
+worker; its requests in that test's cassette would be missing everywhere else.  So each such fixture has a cassette for
+its setup, and one for its teardown where it makes requests there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_agentreplay.errors import ReplayStop
+from pytest_agentreplay.player import Player
+from pytest_agentreplay.reader import Reader
+from pytest_agentreplay.session import Outcome, Session
+from pytest_agentreplay.taps.owners import Owner, Registry
+
+__all__ = ["SharedPhase"]
+
+
+class SharedPhase:
+    """The setup or the teardown of one fixture, as the owner of what it requests.
+
+    The session behind it is opened by its first request: most fixtures make none.
+    """
+
+    def __init__(self, name: str, path: Path, open_it: Callable[[str, Path], Session], *, registry: Registry) -> None:
+        self.name = name
+        self.is_open = False
+        self._path = path
+        self._open_it = open_it
+        self._registry = registry
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+        self._before: Owner | None = None
+
+    @property
+    def player(self) -> Player:
+        """Who decides about its requests."""
+        return self._opened().player
+
+    @property
+    def reader(self) -> Reader:
+        """Who reads its requests."""
+        return self._opened().reader
+
+    def begin(self) -> None:
+        """Own what runs from here on."""
+        self.is_open = True
+        self._before = self._registry.running
+        self._registry.running = self
+        self._registry.enter(self)
+
+    def end(self, error: BaseException | None) -> Outcome | None:
+        """Give the ownership back; return what became of the cassette, or ``None`` where nothing was requested.
+
+        Raises the divergence that the phase met, whatever became of it on the way up.
+        """
+        self.is_open = False
+        self._registry.running = self._before
+        self._registry.enter(self._before)
+        session = self._session or (self._opened() if self._path.exists() else None)
+        if session is None:
+            return None
+        stopped = session.player.stopped or (None if error else session.player.unplayed_error(("setup", "teardown")))
+        outcome = session.close(passed=error is None and stopped is None)
+        if isinstance(stopped, ReplayStop) and stopped is not error:
+            raise stopped from error
+        return outcome
+
+    def _opened(self) -> Session:
+        with self._lock:
+            if self._session is None:
+                self._session = self._open_it(self.name, self._path)
+            return self._session
