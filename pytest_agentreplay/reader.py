@@ -52,6 +52,8 @@ from pytest_agentreplay.redact import Redactor
 __all__ = ["Asked", "HttpRequest", "Reader", "RuleSet", "rule_set_for"]
 
 _LONGEST_KEPT_PART = 4096
+# What a dialect runs into where a message or an answer breaks its own format.
+_MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,10 @@ class Asked:
         """Return one element of the conversation as the dialect reads it."""
         if self.call is None or self.dialect is None:
             return None
-        return self.dialect.read_message(self._elements[self.call.conversation][index].value)
+        try:
+            return self.dialect.read_message(self._elements[self.call.conversation][index].value)
+        except _MALFORMED:
+            return None
 
 
 class Reader:
@@ -252,7 +257,10 @@ class Reader:
         """Return the model's answer in a response, or ``None`` where there is none."""
         if asked.dialect is None or response.status >= 400:
             return None
-        return asked.dialect.read_reply(response.content, media_type_of(response.headers))
+        try:
+            return asked.dialect.read_reply(response.content, media_type_of(response.headers))
+        except _MALFORMED:
+            return None
 
     def redact_response(self, response: Response) -> Response:
         """Return an answer without secrets; cuts that fell inside what was replaced move to its end."""
@@ -311,7 +319,7 @@ class Reader:
 
     def _json(self, head: _Head, value: Any, *, is_plain: bool) -> Asked:
         if isinstance(value, dict):
-            rest, lists = self._split(value)
+            rest, lists = self._split(head, value)
             data = {key: _keys_of(items, is_plain=is_plain) for key, items in lists.items()}
             (known,) = _keys_of([rest], is_plain=is_plain)
             return self._object(head, rest, lists, data=data, known=known)
@@ -328,21 +336,24 @@ class Reader:
         data = {key: [b"@" + address.encode() for address in found] for key, found in body.lists.items()}
         if body.root == "array":
             return self._array(head, lists[""], data=data[""])
-        whole = {key for key in lists if self._is_ignored_whole(key)}
-        rest = {**body.fields, **{key: lists.pop(key) for key in whole}}
+        # Which arrays are read element by element depends on the rules, which may have changed since.
+        rest, lists = self._split(head, {**body.fields, **lists})
+        data = {key: data.get(key) or _keys_of(items, is_plain=False) for key, items in lists.items()}
         (known,) = _keys_of([rest], is_plain=False)
         return self._object(head, rest, lists, data=data, known=known)
 
     def _array(self, head: _Head, items: list[Any], *, data: Iterable[bytes]) -> Asked:
-        elements = self._list("", items, normal=GENERIC_RULES, data=data)
+        elements = self._list(None, items, normal=GENERIC_RULES, data=data)
         tree = canonical.hash_list([element.hash for element in elements])
         return Asked(head, hash=_hash_json(tree, head), root="array", elements={"": elements})
 
-    def _split(self, value: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    def _split(self, head: _Head, value: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+        """Return the small fields of a body, and the arrays that are read element by element."""
         rest, lists = {}, {}
+        whole = self._replaced_whole(head, value)
         for key, entry in value.items():
-            if type(entry) is list and not self._is_ignored_whole(key):
-                lists[key] = entry
+            if type(entry) is list and key not in whole and "*" not in whole:
+                lists[self.rules.redactor.text(key)] = entry
             else:
                 rest[key] = entry
         return rest, lists
@@ -357,8 +368,9 @@ class Reader:
         known: bytes,
     ) -> Asked:
         """Read an object; ``data`` and ``known`` stand for the elements and for the rest as :func:`_keys_of` does."""
-        reading = self.rules.dialects.read_call(head.candidates, {**rest, **lists}) if head.candidates else None
-        normal = self._rules_of(reading[0] if reading else None, rest)
+        body = {**rest, **lists}
+        reading = self.rules.dialects.read_call(head.candidates, body) if head.candidates else None
+        normal = self._rules_of(reading[0] if reading else None, body)
         elements = {key: self._list(key, items, normal=normal, data=data[key]) for key, items in lists.items()}
         if normal.call_ids and any(element.has_client_ids for items in elements.values() for element in items):
             elements = self._with_stable_ids(elements, normal=normal)
@@ -372,8 +384,12 @@ class Reader:
             return dialect.rules
         return JSON_RPC_RULES if "jsonrpc" in value else GENERIC_RULES
 
-    def _is_ignored_whole(self, key: str) -> bool:
-        return any(rule.path in ((key,), ("*",)) for rule in self.rules.ignore)
+    def _replaced_whole(self, head: _Head, value: Mapping[str, Any]) -> set[str]:
+        """Return the keys whose values a rule may replace, whatever they hold."""
+        rules = [*self.rules.ignore, *(JSON_RPC_RULES.paths if "jsonrpc" in value else ())]
+        for dialect in head.candidates:
+            rules += dialect.rules.paths
+        return {rule.path[0] for rule in rules if len(rule.path) == 1}
 
     def _rest(self, rest: dict[str, Any], *, normal: NormalRules, known: bytes) -> _Fields:
         key = (normal.name, known)
@@ -386,53 +402,55 @@ class Reader:
             found = self._fields[key] = _Fields(values=values, canonical=encoded)
         return found
 
-    def _list(self, key: str, items: list[Any], *, normal: NormalRules, data: Iterable[bytes]) -> list[_Element]:
-        """Read an array; ``data`` holds bytes for each element that two elements share only if they are the same."""
-        rules, placed = self._element_rules(key, normal)
-        if placed:
-            return self._placed_list(key, items, rules=rules, placed=placed, data=data)
+    def _list(self, key: str | None, items: list[Any], *, normal: NormalRules, data: Iterable[bytes]) -> list[_Element]:
+        """Read an array; ``data`` holds bytes for each element that two elements share only if they are the same.
+
+        ``key`` is that of the array, ``None`` where the body is the array.
+        """
+        rules, is_placed = self._element_rules(key, normal)
+        if is_placed:
+            return self._placed_list(key, items, normal=normal, data=data)
         memo = self._elements.setdefault((normal.name, key), {})
         return [
             memo.get(known) or self._element(item, known, memo=memo, rules=rules, key=key)
             for item, known in zip(items, data, strict=True)
         ]
 
-    def _element_rules(self, key: str, normal: NormalRules) -> tuple[tuple[PathRule, ...], tuple[PathRule, ...]]:
-        """Return the rules for any element of an array, and those for an element at one index."""
-        depth = 1 if key else 0
-        rules = [
+    def _element_rules(self, key: str | None, normal: NormalRules) -> tuple[tuple[PathRule, ...], bool]:
+        """Return the rules that lead into an array, and whether any of them is for one index alone."""
+        depth = 0 if key is None else 1
+        rules = tuple(
             rule
             for rule in (*normal.paths, *self.rules.ignore)
-            if len(rule.path) > depth and (not key or rule.path[0] in (key, "*"))
-        ]
-        general = tuple(rule for rule in rules if rule.path[depth] == "*")
-        return general, tuple(rule for rule in rules if rule.path[depth] != "*")
+            if len(rule.path) > depth and (key is None or rule.path[0] in (key, "*"))
+        )
+        return rules, any(rule.path[depth] != "*" for rule in rules)
+
+    def _rules_at(self, key: str | None, count: int, normal: NormalRules) -> list[tuple[PathRule, ...]]:
+        """Return the rules for each element of an array of ``count``."""
+        rules, is_placed = self._element_rules(key, normal)
+        if not is_placed:
+            return [rules] * count
+        depth = 0 if key is None else 1
+        places = [("*", str(index), str(index - count)) for index in range(count)]
+        return [tuple(rule for rule in rules if rule.path[depth] in names) for names in places]
 
     def _placed_list(
-        self,
-        key: str,
-        items: list[Any],
-        *,
-        rules: tuple[PathRule, ...],
-        placed: tuple[PathRule, ...],
-        data: Iterable[bytes],
+        self, key: str | None, items: list[Any], *, normal: NormalRules, data: Iterable[bytes]
     ) -> list[_Element]:
-        depth = 1 if key else 0
         found = []
-        for index, (item, known) in enumerate(zip(items, data, strict=True)):
-            names = (str(index), str(index - len(items)))
-            here = (*rules, *(rule for rule in placed if rule.path[depth] in names))
-            memo = self._elements.setdefault((key, here), {})
-            found.append(memo.get(known) or self._element(item, known, memo=memo, rules=here, key=key))
+        for item, known, rules in zip(items, data, self._rules_at(key, len(items), normal), strict=True):
+            memo = self._elements.setdefault((key, rules), {})
+            found.append(memo.get(known) or self._element(item, known, memo=memo, rules=rules, key=key))
         return found
 
     def _element(
-        self, item: Any, data: bytes, *, memo: dict[bytes, _Element], rules: tuple[PathRule, ...], key: str
+        self, item: Any, data: bytes, *, memo: dict[bytes, _Element], rules: tuple[PathRule, ...], key: str | None
     ) -> _Element:
         value = self.rules.redactor.value(item)
         written = canonical.canonical_json(value)
         address = canonical.hash_canonical(written)
-        normal = apply_rules(value, rules=rules, depth=2 if key else 1)
+        normal = apply_rules(value, rules=rules, depth=1 if key is None else 2)
         digest = address if normal is value else canonical.content_hash(normal)
         found = memo[data] = _Element(
             hash=digest, address=address, value=value, has_client_ids=CLIENT_MADE_HINT in written
@@ -444,23 +462,20 @@ class Reader:
     ) -> dict[str, list[_Element]]:
         values = {key: [element.value for element in items] for key, items in lists.items()}
         stable = stable_call_ids(values, layouts=normal.call_ids)
-        return {
-            key: [
-                element if renamed is element.value else self._renamed(element, renamed, key=key, normal=normal)
-                for element, renamed in zip(items, stable[key], strict=True)
-            ]
-            for key, items in lists.items()
-        }
+        return {key: self._renamed(key, items, stable[key], normal=normal) for key, items in lists.items()}
 
-    def _renamed(self, element: _Element, renamed: Any, *, key: str, normal: NormalRules) -> _Element:
-        rules, _ = self._element_rules(key, normal)
-        digest = canonical.content_hash(apply_rules(renamed, rules=rules, depth=2))
-        return replace(element, hash=digest)
+    def _renamed(self, key: str, items: list[_Element], stable: list[Any], *, normal: NormalRules) -> list[_Element]:
+        renamed = []
+        for element, value, rules in zip(items, stable, self._rules_at(key, len(items), normal), strict=True):
+            if value is not element.value:
+                element = replace(element, hash=canonical.content_hash(apply_rules(value, rules=rules, depth=2)))
+            renamed.append(element)
+        return renamed
 
     def _other(self, head: _Head, content: bytes, *, headers: tuple[tuple[str, str], ...]) -> Asked:
         if head.media_type == "application/x-www-form-urlencoded":
             text = content.decode("utf-8", "surrogateescape")
-            return self._form(head, sorted(parse_qsl(text, keep_blank_values=True)))
+            return self._form(head, parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
         if head.media_type.startswith("multipart/"):
             parts = split_multipart(content, headers)
             if parts is not None:
@@ -478,7 +493,7 @@ class Reader:
 
     def _form(self, head: _Head, pairs: Iterable[tuple[str, str]]) -> Asked:
         redactor = self.rules.redactor
-        body = FormBody(pairs=tuple((name, redactor.field(name, value)) for name, value in pairs))
+        body = FormBody(pairs=tuple(sorted((name, redactor.field(name, value)) for name, value in pairs)))
         return self._tagged(head, body, tag={"form": [list(pair) for pair in body.pairs]})
 
     def _part(self, headers: dict[str, str], content: bytes) -> Part:
@@ -509,7 +524,10 @@ def _hash_json(tree: bytes, head: _Head) -> str:
 def _keys_of(items: Sequence[Any], *, is_plain: bool) -> list[bytes]:
     """Return bytes for each value that two values share only if they are the same to a JSON reader."""
     if is_plain:
-        return [orjson.dumps(item) for item in items]
+        try:
+            return [orjson.dumps(item) for item in items]
+        except TypeError:  # nested deeper than the fast writer goes
+            pass
     return [b"=" + canonical.canonical_json(item) for item in items]
 
 
@@ -529,7 +547,10 @@ def _moved_cuts(response: Response, content: bytes) -> tuple[int, ...]:
 def _end_of_event(content: bytes, count: int) -> int:
     at = 0
     for _ in range(count):
-        at = content.index(b"\n\n", at) + 2
+        found = content.find(b"\n\n", at)
+        if found < 0:  # the event ended inside what was replaced
+            return len(content)
+        at = found + 2
     return at
 
 

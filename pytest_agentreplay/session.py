@@ -37,7 +37,8 @@ class Outcome:
     """What a session did with its cassette.
 
     ``exchanges`` counts what was served or recorded, ``resumed`` what was taken over from an unfinished recording at
-    ``partial``, which is named when it is still there; ``dropped`` are recorded steps that a new recording left out.
+    ``partial``, which is named when it is still there; ``dropped`` are recorded steps that a new recording left out,
+    ``unplayed`` the positions of those that a replay did not ask for.
     """
 
     action: Action
@@ -46,6 +47,7 @@ class Outcome:
     resumed: int = 0
     partial: Path | None = None
     dropped: tuple[str, ...] = ()
+    unplayed: tuple[int, ...] = ()
 
 
 class Session:
@@ -87,7 +89,9 @@ class Session:
         recording = self.recording
         if recording is None:
             served = self.player.served
-            return Outcome("replayed" if served else "nothing", self.path, served, partial=self._partial)
+            left = tuple(self.player.recorded.unplayed()) if self.player.recorded else ()
+            action: Action = "replayed" if served else "nothing"
+            return Outcome(action, self.path, served, partial=self._partial, unplayed=left)
         count = len(recording.exchanges)
         if count and self._is_worth_closing(passed=passed):
             end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(recording))

@@ -6,7 +6,7 @@ Everything stored can be derived again: :func:`verify` does so and names what do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,23 +52,23 @@ class Stats:
     newest: str | None = None
 
 
-def find_cassettes(places: Iterable[Path]) -> Iterator[Path]:
+def find_cassettes(places: Iterable[Path], *, with_partials: bool = False) -> Iterator[Path]:
     """Yield the cassettes in files and folders, in order of name; a file that is named is yielded whatever it holds.
 
-    Raises ``FileNotFoundError`` for a place that does not exist.
+    ``with_partials`` yields unfinished recordings too.  Raises ``FileNotFoundError`` for a place that does not exist.
     """
     for place in places:
         if place.is_dir():
-            yield from sorted(path for path in place.rglob("*.jsonl") if is_cassette(path))
+            yield from (path for path in sorted(place.rglob("*.jsonl")) if is_cassette(path, partial=with_partials))
         elif place.exists():
             yield place
         else:
             raise FileNotFoundError(place)
 
 
-def is_cassette(path: Path) -> bool:
-    """Return whether a file is, or once was, a finished cassette of ours; other JSONL files are left alone."""
-    if path.name.endswith(".partial.jsonl"):
+def is_cassette(path: Path, *, partial: bool = False) -> bool:
+    """Return whether a file is, or once was, a cassette of ours; other JSONL files are left alone."""
+    if path.name.endswith(".partial.jsonl") and not partial:
         return False
     with path.open("rb") as file:
         head = file.read(4096)
@@ -109,17 +109,13 @@ def collect_stats(paths: Iterable[Path]) -> Stats:
     return stats
 
 
-def drop_steps(path: Path, hashes_kept: Mapping[int, bool]) -> int:
-    """Rewrite a cassette without the steps whose position maps to ``False``; return how many were dropped."""
+def drop_steps(path: Path, positions: Collection[int]) -> None:
+    """Rewrite a cassette without the steps at ``positions``."""
     tape = load_cassette(path)
-    kept = [step for position, step in enumerate(tape.exchanges) if hashes_kept.get(position, True)]
-    dropped = len(tape.exchanges) - len(kept)
-    if dropped:
-        end = tape.end or RunEnd()
-        turns = sum(step.kind == "model" for step in kept)
-        changed = end.model_copy(update={"turns": turns})
-        write_cassette(path, start=tape.start, end=changed, exchanges=kept, messages=tape.messages)
-    return dropped
+    kept = [step for position, step in enumerate(tape.exchanges) if position not in positions]
+    turns = sum(step.kind == "model" for step in kept)
+    end = (tape.end or RunEnd()).model_copy(update={"turns": turns})
+    write_cassette(path, start=tape.start, end=end, exchanges=kept, messages=tape.messages)
 
 
 def _count(tape: Cassette, stats: Stats) -> None:

@@ -75,3 +75,38 @@ def show(
 
     tape = load_cassette(cassette, partial=cassette.name.endswith(".partial.jsonl"))
     (show_json if as_json else show_text)(tape, load_dialects())
+
+
+_Places = Annotated[list[str], typer.Argument(metavar="PATH...", help="Cassettes, folders of them, or globs.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@_app.command()
+def verify(paths: _Places, *, as_json: _AsJson = False) -> int:
+    """Derive everything in cassettes again, and name what does not fit; exit code 1 when something does not."""
+    from pytest_agentreplay.cli.upkeep import verify_places
+
+    return verify_places(paths, as_json=as_json)
+
+
+@_app.command()
+def stats(paths: _Places, *, as_json: _AsJson = False) -> int:
+    """Print what cassettes hold: exchanges, models, tokens, size."""
+    from pytest_agentreplay.cli.upkeep import show_stats
+
+    return show_stats(paths, as_json=as_json)
+
+
+@_app.command()
+def prune(
+    tests: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEST...]", help="What to run, as for pytest; by default the suite.")
+    ] = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    as_json: _AsJson = False,
+) -> int:
+    """Run the suite offline, and remove cassettes and steps that no test asks for; exit code 1 when there are any."""
+    from pytest_agentreplay.cli.upkeep import prune_suite
+
+    return prune_suite(tests or [], dry_run=dry_run, as_json=as_json)

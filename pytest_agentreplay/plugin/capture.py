@@ -171,6 +171,8 @@ def _report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str,
     return {
         "action": outcome.action,
         "path": shown_path(outcome.path),
+        "absolute": str(outcome.path.resolve()),
+        "unplayed": list(outcome.unplayed),
         "exchanges": outcome.exchanges,
         "resumed": outcome.resumed,
         "dropped": list(outcome.dropped),

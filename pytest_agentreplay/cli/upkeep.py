@@ -1,0 +1,168 @@
+"""``agentreplay verify``, ``stats`` and ``prune``: cassettes on disk, looked after."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_agentreplay.dialects import load_dialects
+from pytest_agentreplay.errors import ConfigurationError
+from pytest_agentreplay.plugin.census import Plan
+from pytest_agentreplay.upkeep import Stats, Verdict, collect_stats, drop_steps, find_cassettes, verify
+
+__all__ = ["prune_suite", "show_stats", "verify_places"]
+
+
+def verify_places(places: Sequence[str], *, as_json: bool) -> int:
+    """Verify every cassette in files, folders and globs; return 1 when one has a fault."""
+    dialects = load_dialects()
+    verdicts = [verify(path, dialects=dialects) for path in _expand(places, with_partials=True)]
+    if as_json:
+        _print_json([_verdict_as_json(verdict) for verdict in verdicts])
+    else:
+        for verdict in verdicts:
+            _print(_verdict_line(verdict))
+        faults = sum(verdict.fault is not None for verdict in verdicts)
+        _print(f"{len(verdicts)} verified, {faults} with a fault")
+    return 1 if any(verdict.fault for verdict in verdicts) else 0
+
+
+def show_stats(places: Sequence[str], *, as_json: bool) -> int:
+    """Print what the cassettes in files, folders and globs hold together."""
+    stats = collect_stats(_expand(places))
+    if as_json:
+        _print_json(_stats_as_json(stats))
+    else:
+        for line in _stats_lines(stats):
+            _print(line)
+    return 0
+
+
+def prune_suite(arguments: Sequence[str], *, dry_run: bool, as_json: bool) -> int:
+    """Run a suite offline, and drop the cassettes and steps that it did not ask for; return 1 if there were any."""
+    plan = _take_census(arguments)
+    if not dry_run:
+        _carry_out(plan)
+    if as_json:
+        _print_json(json.loads(plan.to_json()) | {"dry_run": dry_run})
+    else:
+        for line in _plan_lines(plan, dry_run=dry_run):
+            _print(line)
+    return 1 if plan.unused or plan.unplayed else 0
+
+
+def _take_census(arguments: Sequence[str]) -> Plan:
+    """Run the suite in a process of its own; what it prints goes to stderr."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "census.json"
+        options = ["-q", "--no-header", "-p", "no:cacheprovider", "-p", "pytest_agentreplay.plugin.census"]
+        settings = ["-o", "agent_unplayed=ignore", "--record-mode=none", f"--agent-census={output}"]
+        subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *settings, *arguments], stdout=sys.stderr, check=False
+        )
+        if not output.exists():
+            raise ConfigurationError("nothing was pruned: the suite must pass first, or what it needs cannot be known")
+        return Plan.from_json(output.read_text(encoding="utf-8"))
+
+
+def _carry_out(plan: Plan) -> None:
+    for path in plan.unused:
+        path.unlink()
+    for path, positions in plan.unplayed.items():
+        drop_steps(path, positions)
+
+
+def _expand(places: Sequence[str], *, with_partials: bool = False) -> list[Path]:
+    paths: list[Path] = []
+    for place in places:
+        matches = [Path(place)]
+        if not matches[0].exists() and set(place) & set("*?["):
+            matches = sorted(Path().glob(place)) if not Path(place).is_absolute() else []
+        try:
+            found = list(find_cassettes(matches, with_partials=with_partials))
+        except FileNotFoundError as error:
+            raise ConfigurationError(f"{place}: no such file or folder") from error
+        if not found:
+            raise ConfigurationError(f"{place}: no cassettes there")
+        paths += found
+    return list(dict.fromkeys(paths))
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    if verdict.fault is None:
+        return f"ok     {verdict.path}: {verdict.exchanges} exchanges" + (f" ({verdict.note})" if verdict.note else "")
+    place = f"{verdict.path}:{verdict.line}" if verdict.line else str(verdict.path)
+    return f"fault  {place}: {verdict.fault}" + (f"\n       {verdict.remedy}" if verdict.remedy else "")
+
+
+def _verdict_as_json(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "path": str(verdict.path),
+        "ok": verdict.fault is None,
+        "exchanges": verdict.exchanges,
+        "fault": verdict.fault,
+        "line": verdict.line,
+        "remedy": verdict.remedy or None,
+        "note": verdict.note or None,
+    }
+
+
+def _stats_lines(stats: Stats) -> Iterable[str]:
+    yield f"cassettes   {stats.cassettes}"
+    yield f"exchanges   {stats.exchanges}"
+    yield f"size        {stats.bytes:,} bytes"
+    yield f"messages    {stats.messages} kept once, sent {stats.references} times"
+    if stats.oldest:
+        yield f"recorded    {stats.oldest} to {stats.newest}"
+    for name, count in sorted(stats.calls.items()):
+        tokens = ""
+        if name != "http":
+            tokens = f", {stats.input_tokens[name]:,} tokens in, {stats.output_tokens[name]:,} out"
+        yield f"  {name}: {count} calls{tokens}"
+
+
+def _stats_as_json(stats: Stats) -> dict[str, Any]:
+    return {
+        "cassettes": stats.cassettes,
+        "exchanges": stats.exchanges,
+        "bytes": stats.bytes,
+        "messages": stats.messages,
+        "references": stats.references,
+        "outcomes": dict(stats.outcomes),
+        "oldest": stats.oldest,
+        "newest": stats.newest,
+        "calls": {
+            name: {
+                "count": count,
+                "input_tokens": stats.input_tokens[name],
+                "output_tokens": stats.output_tokens[name],
+            }
+            for name, count in sorted(stats.calls.items())
+        },
+    }
+
+
+def _plan_lines(plan: Plan, *, dry_run: bool) -> Iterable[str]:
+    verb = "would remove" if dry_run else "removed"
+    for path in plan.unused:
+        yield f"{verb} {path}: no test asked for it"
+    for path, positions in plan.unplayed.items():
+        shown = ", ".join(str(position + 1) for position in positions)
+        yield f"{verb} from {path}: step {shown}, not played"
+    for path in plan.partials:
+        yield f"kept {path}: an unfinished recording holds answers that were paid for"
+    if not plan.unused and not plan.unplayed:
+        yield "nothing to prune"
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")

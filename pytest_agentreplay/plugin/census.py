@@ -1,0 +1,133 @@
+"""Which cassettes a test suite uses, and which of their steps, found out by running it.
+
+A plugin of its own, loaded by ``agentreplay prune`` in a pytest process; it writes what may go to a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentreplay.plugin.options import MARKER, cassette_name
+from pytest_agentreplay.plugin.paths import cassette_file_name
+from pytest_agentreplay.plugin.summary import ATTRIBUTE
+
+__all__ = ["Census", "Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What may go: whole cassettes, and the positions of steps in others.  ``partials`` are named and never removed."""
+
+    unused: tuple[Path, ...] = ()
+    unplayed: Mapping[Path, tuple[int, ...]] = field(default_factory=dict)
+    partials: tuple[Path, ...] = ()
+
+    def to_json(self) -> str:
+        """Return this plan as one JSON document."""
+        return json.dumps(
+            {
+                "unused": [str(path) for path in self.unused],
+                "unplayed": {str(path): list(positions) for path, positions in self.unplayed.items()},
+                "partials": [str(path) for path in self.partials],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Return the plan that :meth:`to_json` wrote."""
+        read = json.loads(text)
+        return cls(
+            unused=tuple(map(Path, read["unused"])),
+            unplayed={Path(path): tuple(positions) for path, positions in read["unplayed"].items()},
+            partials=tuple(map(Path, read["partials"])),
+        )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("agent-replay").addoption("--agent-census", metavar="FILE", help="Write what no test uses here.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Census(Path(config.getoption("agent_census"))), "agent_cassette_census_run")
+
+
+class Census:
+    """Watches a run: the cassettes it played, the steps it did not play, the tests it collected and did not run."""
+
+    def __init__(self, output: Path) -> None:
+        self._output = output
+        self._collection_failed = False
+        self._items: dict[str, pytest.Item] = {}
+        self._ran: set[str] = set()
+        self._unplayed: dict[Path, set[int]] = {}
+        self._places: list[Path] = []
+
+    @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._collection_failed = self._collection_failed or report.failed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        self._items = {item.nodeid: item for item in items if item.get_closest_marker(MARKER) is not None}
+        invoked_from = config.invocation_params.dir
+        for argument in config.args:
+            place, separator, _ = argument.partition("::")
+            if not separator:
+                self._places.append((invoked_from / place).resolve())
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self._ran.add(report.nodeid)
+        outcomes: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
+        for outcome in outcomes:
+            path = Path(outcome["absolute"])
+            unplayed = set(outcome["unplayed"])
+            self._unplayed[path] = self._unplayed.get(path, unplayed) & unplayed
+
+    @pytest.hookimpl
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and not self._collection_failed:
+            self._output.write_text(self.plan().to_json(), encoding="utf-8")
+
+    def plan(self) -> Plan:
+        """Return what the places that were collected whole hold and nothing asked for."""
+        spared = {
+            cassette_file_name(item, name=cassette_name(item)).rpartition("/")[2]
+            for nodeid, item in self._items.items()
+            if nodeid not in self._ran
+        }
+        found = sorted(set(self._candidates()))
+        return Plan(
+            unused=tuple(
+                path
+                for path in found
+                if path not in self._unplayed and path.name not in spared and not path.name.endswith(".partial.jsonl")
+            ),
+            unplayed={path: tuple(sorted(left)) for path, left in sorted(self._unplayed.items()) if left},
+            partials=tuple(path for path in found if path.name.endswith(".partial.jsonl")),
+        )
+
+    def _candidates(self) -> Iterator[Path]:
+        folders = {path.parent for path in self._unplayed}
+        for place in self._places:
+            if place.is_dir():
+                yield from _ours(path for folder in place.rglob("cassettes") for path in folder.rglob("*.jsonl"))
+                yield from _ours(
+                    path for folder in folders if folder.is_relative_to(place) for path in folder.glob("*.jsonl")
+                )
+            else:
+                yield from _ours((place.parent / "cassettes" / place.stem).glob("*.jsonl"))
+
+
+def _ours(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        with path.open("rb") as file:
+            if file.read(20).startswith(b'{"kind":"run.start"'):
+                yield path.resolve()
