@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
@@ -52,7 +52,7 @@ _CAREFUL_NUMBER = re.compile(rb"-?(?:\d+[.eE]|\d{16})")
 _CAREFUL_NUMBER_INSIDE = re.compile(rb"[:,\[]-?(?:\d+[.eE]|\d{16})")
 _BEYOND_BASIC_PLANE = re.compile(rb"[\xf0-\xf4]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 _DEEPEST = 400
 _EXACT_LIMIT = 2**53
@@ -128,10 +128,10 @@ def canonical_json(value: Any) -> bytes:
     try:
         data = orjson.dumps(value, option=_SORTED)
     except TypeError:  # what the fast writer refuses: big integers, lone surrogates, depth
-        return _write_exactly(value)
+        return _write(value, scalar=_format_scalar, keys=_sorted_keys)
     # The fast writer turns NaN and infinities into null, so a null takes the careful path as well.
     if b"null" in data or _CAREFUL_NUMBER_INSIDE.search(data) or _CAREFUL_NUMBER.match(data) or _has_late_key(data):
-        return _write_exactly(value)
+        return _write(value, scalar=_format_scalar, keys=_sorted_keys)
     return data
 
 
@@ -150,10 +150,10 @@ def write_json(value: Any) -> bytes:
     """Return compact JSON from which :func:`parse_json` reads the same value, keys in their order."""
     try:
         data = orjson.dumps(value)
-    except TypeError:  # big integers, lone surrogates
-        return json.dumps(value, separators=(",", ":")).encode("ascii")
+    except TypeError:  # big integers, lone surrogates, depth
+        return _write(value, scalar=json.dumps, keys=list)
     if b"null" in data and canonical_json(orjson.loads(data)) != canonical_json(value):  # NaN, infinities
-        return json.dumps(value, separators=(",", ":")).encode("ascii")
+        return _write(value, scalar=json.dumps, keys=list)
     return data
 
 
@@ -212,7 +212,7 @@ _COMMA, _COLON = _Verbatim(","), _Verbatim(":")
 _END_LIST, _END_DICT = _Verbatim("]"), _Verbatim("}")
 
 
-def _write_exactly(value: Any) -> bytes:
+def _write(value: Any, *, scalar: Callable[[Any], str], keys: Callable[[Mapping[str, Any]], list[str]]) -> bytes:
     # An explicit stack, so that the result never depends on how deep the caller's own stack is.
     out: list[str] = []
     pending = [value]
@@ -222,19 +222,23 @@ def _write_exactly(value: Any) -> bytes:
             out.append(item)
         elif isinstance(item, dict):
             out.append("{")
-            pending.extend(_dict_items(item))
+            pending.extend(_dict_items(item, keys(item)))
         elif isinstance(item, list | tuple):
             out.append("[")
             pending.extend(_list_items(item))
         else:
-            out.append(_format_scalar(item))
+            out.append(scalar(item))
     return "".join(out).encode("utf-8")
 
 
-def _dict_items(value: dict[str, Any]) -> list[Any]:
+def _sorted_keys(value: Mapping[str, Any]) -> list[str]:
+    return sorted(value, key=sort_key)
+
+
+def _dict_items(value: dict[str, Any], keys: Sequence[str]) -> list[Any]:
     """Return what is still to be written of an object, last first."""
     items: list[Any] = [_END_DICT]
-    for key in sorted(value, key=sort_key, reverse=True):
+    for key in reversed(keys):
         items += (value[key], _COLON, key, _COMMA)
     return items[:-1] if value else items
 

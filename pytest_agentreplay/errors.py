@@ -8,20 +8,25 @@
         ├── CassetteError               a file that cannot be read as a cassette
         └── ReplayDivergenceException   the twin of ReplayDivergenceError for multiprocessing pools
     BaseException
-    └── ReplayStop                      comes through SDKs that wrap and retry every Exception
-        ├── ReplayDivergenceError       the live run and the recording differ
-        ├── StrayRequestError           a request that belongs to no running test
-        ├── NetworkBlockedError         a connection that no recording stands for
-        └── SecretLeakError             a secret that would have been written
+    └── OutcomeException (pytest)
+        └── ReplayStop                  comes through SDKs that wrap and retry every Exception
+            ├── ReplayDivergenceError   the live run and the recording differ
+            ├── StrayRequestError       a request that belongs to no running test
+            ├── NetworkBlockedError     a connection that no recording stands for
+            └── SecretLeakError         a secret that would have been written
 
 ``ReplayStop`` derives from ``BaseException`` for the reason pytest's own outcomes do: the provider SDKs catch
-any ``Exception`` a transport raises, wrap it and retry, and the cause would drown.  The docstring of a class is
-its default message.
+any ``Exception`` a transport raises, wrap it and retry, and the cause would drown.  It is one of pytest's outcomes, by
+their common base, because pytest and the runners of async tests go on after those: after any other ``BaseException``
+pytest skips the teardowns that are left, and anyio gives its event loop up.  The docstring of a class is its default
+message.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
+
+from _pytest.outcomes import OutcomeException  # the base itself has no public name, and importing pytest takes long
 
 __all__ = [
     "AgentReplayError",
@@ -66,7 +71,7 @@ class CassetteError(AgentReplayError):
         super().__init__(f"{place}: {fault}" + (f"\n  {remedy}" if remedy else ""))
 
 
-class ReplayStop(_Documented):
+class ReplayStop(_Documented, OutcomeException):
     """Replay cannot go on."""
 
 

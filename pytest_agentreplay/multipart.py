@@ -32,5 +32,5 @@ def _read_part(section: bytes) -> tuple[dict[str, str], bytes] | None:
     for line in head.split(b"\r\n"):
         name, colon, value = line.partition(b":")
         if colon:
-            headers[name.decode("latin-1").strip().lower()] = value.decode("utf-8", "replace").strip()
+            headers[name.decode("latin-1").strip().lower()] = value.decode("utf-8", "backslashreplace").strip()
     return headers, content

@@ -147,10 +147,13 @@ def _at_indices(value: list[Any], indices: Iterable[int], rest: Path, rule: Path
     return [changed.get(index, element) for index, element in enumerate(value)]
 
 
+_INDEX = re.compile(r"0|-?[1-9]\d*")
+
+
 def _indices(step: str, length: int) -> Iterable[int]:
     if step == "*":
         return range(length)
-    if re.fullmatch(r"-?\d+", step):
+    if _INDEX.fullmatch(step):
         index = int(step) + (length if step.startswith("-") else 0)
         return (index,) if 0 <= index < length else ()
     return ()
@@ -217,15 +220,18 @@ def _canonical_text(text: str) -> str:
         return text
 
 
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\*|0|-?[1-9]\d*)\]|\[['\"](.+?)['\"]\]")
+
+
 def parse_ignore(rule: str) -> PathRule:
     """Return the rule that a user wrote as ``$.path.to[*].value`` or ``$.path =~ EXPRESSION``.
 
     Raises :class:`ConfigurationError` when it is neither.
     """
     path, matcher, expression = (part.strip() for part in rule.partition("=~"))
-    steps = re.findall(r"\.([^.\[\]]+)|\[(\*|-?\d+)\]|\[['\"](.+?)['\"]\]", path[1:])
-    rebuilt = len(re.sub(r"\.([^.\[\]]+)|\[(\*|-?\d+)\]|\[['\"](.+?)['\"]\]", "", path[1:])) == 0
-    if not path.startswith("$") or not steps or not rebuilt or bool(matcher) != bool(expression):
+    steps = _STEP.findall(path[1:])
+    is_whole = path.startswith("$") and not _STEP.sub("", path[1:])
+    if not is_whole or not steps or bool(matcher) != bool(expression):
         raise ConfigurationError(
             f"ignore rule {rule!r} is not understood; write a path such as '$.messages[0].content', "
             "or '$.system =~ \\d{4}-\\d{2}-\\d{2}' to ignore only what matches"
@@ -247,11 +253,11 @@ def normal_url(url: str) -> str:
     scheme = parts.scheme.lower()
     pairs = sorted(
         (name, value)
-        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True, errors="surrogateescape")
         if not name.lower().startswith("x-amz-") and value != "[redacted:url-key]"
     )
     path = quote(unquote(parts.path, errors="surrogateescape").encode("utf-8", "surrogateescape"), safe=_SAFE)
-    query = urlencode(pairs, quote_via=quote, safe="[]:,/@")
+    query = urlencode(pairs, quote_via=quote, safe="[]:,/@", errors="surrogateescape")
     return f"{scheme}://{_normal_host(parts.netloc, scheme=scheme)}{path or '/'}" + (f"?{query}" if query else "")
 
 

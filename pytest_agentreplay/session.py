@@ -37,14 +37,15 @@ class Outcome:
     """What a session did with its cassette.
 
     ``exchanges`` counts what was served or recorded, ``resumed`` what was taken over from an unfinished recording at
-    ``partial``, which is named when it is still there; ``dropped`` are recorded steps that a new recording left out,
-    ``unplayed`` the positions of those that a replay did not ask for.
+    ``partial``, which is named when it is still there, and ``torn`` says what could not be; ``dropped`` are recorded
+    steps that a new recording left out, ``unplayed`` the positions of those that a replay did not ask for.
     """
 
     action: Action
     path: Path
     exchanges: int
     resumed: int = 0
+    torn: str | None = None
     partial: Path | None = None
     dropped: tuple[str, ...] = ()
     unplayed: tuple[int, ...] = ()
@@ -63,6 +64,8 @@ class Session:
         sources: Sequence[Recorded] = (),
         recording: Recording | None = None,
         resumed: int = 0,
+        torn: str | None = None,
+        failed_before: bool = False,
     ) -> None:
         self.name = name
         self.path = path
@@ -71,6 +74,8 @@ class Session:
         self.recording = recording
         self.is_open = True
         self._resumed = resumed
+        self._torn = torn
+        self._failed_before = failed_before  # what the cassette says; a run that passes puts it right
         partial = partial_path(path)
         self._partial = partial if partial.exists() else None
         self.player = Player(
@@ -93,13 +98,25 @@ class Session:
             action: Action = "replayed" if served else "nothing"
             return Outcome(action, self.path, served, partial=self._partial, unplayed=left)
         count = len(recording.exchanges)
+        if count and self._adds_nothing(passed=passed):
+            recording.discard()
+            return Outcome("replayed", self.path, count)
         if count and self._is_worth_closing(passed=passed):
             end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(recording))
             recording.close(end, versions=_versions_in(self.player.clients))
-            return Outcome("recorded", self.path, count, resumed=self._resumed, dropped=self._dropped())
+            return Outcome(
+                "recorded", self.path, count, resumed=self._resumed, torn=self._torn, dropped=self._dropped()
+            )
         recording.leave()
         kept = recording.partial if recording.partial.exists() else None
         return Outcome("kept" if count else "nothing", self.path, count, resumed=self._resumed, partial=kept)
+
+    def _adds_nothing(self, *, passed: bool) -> bool:
+        """Return whether the cassette already says all that this run did, so that it stays as it is."""
+        if self._resumed or self.player.in_flight or self.recording is None or not self.path.exists():
+            return False
+        is_all_served = self.player.served == len(self.recording.exchanges)
+        return is_all_served and not (passed and (self._dropped() or self._failed_before))
 
     def _is_worth_closing(self, *, passed: bool) -> bool:
         """Return whether a recording becomes the cassette; one of a failing test never replaces a good cassette."""
@@ -108,7 +125,8 @@ class Session:
         if passed:
             return True
         completed = self.player.completed
-        return not self.path.exists() and bool(completed) and completed[-1].error is None
+        is_whole = bool(completed) and completed[-1].error is None and not self._dropped()
+        return is_whole and not self.path.exists()
 
     def _dropped(self) -> tuple[str, ...]:
         return tuple(
@@ -204,7 +222,7 @@ def _assemble(*, name: str, path: Path, settings: Settings, reader: Reader, lock
     recording = Recording(path, _start_of(redactor.text(name), rules=reader.rules), redactor=redactor, lock=lock)
     if tape is not None:
         recording.know(tape.messages)
-    resumed = _resume(recording, reader) if settings.recording.serves_known else None
+    resumed, torn = _resume(recording, reader) if settings.recording.serves_known else (None, None)
     return Session(
         name=name,
         path=path,
@@ -213,6 +231,8 @@ def _assemble(*, name: str, path: Path, settings: Settings, reader: Reader, lock
         sources=[resumed, *sources] if resumed else sources,
         recording=recording,
         resumed=len(resumed.steps) if resumed else 0,
+        torn=torn,
+        failed_before=bool(tape and tape.end and tape.end.outcome == "failed"),
     )
 
 
@@ -242,14 +262,14 @@ def _source(tape: Cassette, reader: Reader) -> Recorded:
     return recorded_for(tape, reader, digest=tape.start.rules)
 
 
-def _resume(recording: Recording, reader: Reader) -> Recorded | None:
-    """Return what an interrupted recording holds, and go on from it."""
-    if not recording.partial.exists():
-        return None
+def _resume(recording: Recording, reader: Reader) -> tuple[Recorded | None, str | None]:
+    """Return what an interrupted recording holds, and what of it cannot be used; go on from it."""
+    if not recording.partial.exists() or b"\n" not in recording.partial.read_bytes():
+        return None, None  # one that ended before its first line did holds nothing
     tape = load_cassette(recording.partial, partial=True)
     source = _source(tape, reader)
     recording.resume(source.steps, tape.messages)
-    return source
+    return source, tape.torn
 
 
 def _start_of(name: str, *, rules: RuleSet) -> RunStart:

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-import orjson
-
 from pytest_agentreplay.canonical import parse_json, write_json
 from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.payloads import decode_content, encode_content
@@ -22,6 +20,8 @@ from pytest_agentreplay.records import ExchangeStep, JsonBody, Request, Response
 __all__ = ["decode_exchange", "encode_exchange", "reference", "seal", "sum_of", "unseal"]
 
 _SUM = re.compile(rb',"sum":"([0-9a-f]{16})"}\Z')
+_REQUEST_KEYS = frozenset({"method", "url", "headers", "body", "root", "fields", "lists", "gone", "add"})
+_RESPONSE_KEYS = frozenset({"status", "headers", "truncated", "json", "style", "tail", "events", "text", "base64"})
 _SEALED_TAIL = 26  # the length of ,"sum":"0123456789abcdef"}
 
 
@@ -57,16 +57,17 @@ def sum_of(data: bytes) -> str:
     return data[-18:-2].decode()
 
 
-def encode_exchange(step: ExchangeStep, *, before: Request | None, after: str | None) -> dict[str, Any]:
-    """Return the line of an exchange; ``before`` and ``after`` are the request and the hash it goes on from."""
+def encode_exchange(step: ExchangeStep, *, before: ExchangeStep | None) -> dict[str, Any]:
+    """Return the line of an exchange; ``before`` is the one it goes on from."""
     line: dict[str, Any] = {"kind": step.kind, "hash": step.hash, "lane": step.lane}
-    if before is not None and after is not None:
-        line["after"] = reference(after)
+    line |= {"after": reference(before.hash)} if before is not None else {}
     line |= {"phase": step.phase} if step.phase != "call" else {}
     line |= {"parent": step.parent} if step.parent else {}
-    if before is None:
-        line |= {"provider": step.provider, "operation": step.operation}
-    line["request"] = _encode_request(step.request, before=before)
+    for name in ("provider", "operation"):
+        value = getattr(step, name)
+        line |= {name: value} if before is None or getattr(before, name) != value else {}
+    line["request"] = _encode_request(step.request, before=before.request if before else None)
+    line["request"] |= step.request.model_extra or {}
     if step.response is not None:
         line["response"] = _encode_response(step.response)
     if step.error is not None:
@@ -90,19 +91,23 @@ def decode_exchange(
         fields = {"provider": before.provider, "operation": before.operation} | fields
     base = before.request if before else None
     fields["request"] = _decode_request(line["request"], before=base, addresses=addresses)
+    fields["request"] |= _unknown(line["request"], _REQUEST_KEYS)
     if "response" in line:
         fields["response"] = _decode_response(line["response"])
     return fields
 
 
 def _encode_request(request: Request, *, before: Request | None) -> dict[str, Any]:
-    if before is not None and isinstance(before.body, JsonBody) and isinstance(request.body, JsonBody):
-        return _encode_addition(request, before=before, body=request.body, base=before.body)
-    line: dict[str, Any] = {"method": request.method, "url": request.url}
-    line |= {"headers": request.headers} if request.headers else {}
     body = request.body
+    base = before.body if before is not None else None
+    if before is not None and isinstance(base, JsonBody) and isinstance(body, JsonBody):
+        return _encode_addition(request, before=before, body=body, base=base)
+    leans = isinstance(base, JsonBody)  # then what is left out is that of the request before
+    line: dict[str, Any] = {"method": request.method, "url": request.url}
+    line |= {"headers": request.headers} if request.headers or leans else {}
     if not isinstance(body, JsonBody):
-        return line | ({"body": body.model_dump(mode="json", exclude_none=True)} if body.kind != "empty" else {})
+        is_said = leans or body.kind != "empty"
+        return line | ({"body": body.model_dump(mode="json", exclude_none=True)} if is_said else {})
     line |= {"root": body.root} if body.root != "object" else {}
     line |= {"fields": body.fields} if body.fields else {}
     lists = {key: [reference(address) for address in found] for key, found in body.lists.items()}
@@ -119,6 +124,7 @@ def _encode_addition(request: Request, *, before: Request, body: JsonBody, base:
     gone = [key for key in (*base.fields, *base.lists) if key not in body.fields and key not in body.lists]
     add: dict[str, list[str]] = {}
     lists: dict[str, list[str]] = {}
+    line |= {"root": body.root} if body.root != base.root else {}
     for key, found in body.lists.items():
         known = base.lists.get(key)
         if known is not None and found[: len(known)] == known:
@@ -131,7 +137,7 @@ def _encode_addition(request: Request, *, before: Request, body: JsonBody, base:
 
 def _same(value: Any, fields: Mapping[str, Any], key: str) -> bool:
     # 1, 1.0 and True are equal in Python, and are not the same to a reader of the file.
-    return key in fields and orjson.dumps(fields[key]) == orjson.dumps(value)
+    return key in fields and write_json(fields[key]) == write_json(value)
 
 
 def _decode_request(line: Mapping[str, Any], *, before: Request | None, addresses: Mapping[str, str]) -> dict[str, Any]:
@@ -163,16 +169,22 @@ def _encode_response(response: Response) -> dict[str, Any]:
     line: dict[str, Any] = {"status": response.status}
     line |= {"headers": [list(pair) for pair in response.headers]} if response.headers else {}
     line |= {"truncated": True} if response.truncated else {}
+    line |= response.model_extra or {}
     return line | encode_content(response.content, media_type=media_type_of(response.headers))
 
 
 def _decode_response(line: Mapping[str, Any]) -> dict[str, Any]:
-    return {
+    return _unknown(line, _RESPONSE_KEYS) | {
         "status": line["status"],
         "headers": line.get("headers", ()),
         "content": decode_content(line),
         "truncated": line.get("truncated", False),
     }
+
+
+def _unknown(line: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Return what a newer version wrote and this one does not read, to be written again."""
+    return {key: value for key, value in line.items() if key not in known}
 
 
 def _digest(data: bytes) -> str:

@@ -149,6 +149,8 @@ class _Loader:
 
     def _read_exchange(self, fields: dict[str, Any], row: bytes) -> None:
         lane = fields.get("lane", "")
+        if not isinstance(lane, str):
+            self._refuse(f"the step cannot be read (lane: {lane!r} is no text)", _RECORD_AGAIN)
         before = self.last_in_lane.get(lane)
         after = fields.get("after")
         if (after is None) != (before is None) or (before and lines.reference(before.hash) != after):
@@ -179,6 +181,8 @@ class _Loader:
 
     def _read_end(self, fields: dict[str, Any]) -> None:
         timings = fields.pop("timings", [])
+        if not isinstance(timings, list) or not all(isinstance(row, list) for row in timings):
+            self._refuse("the timings cannot be read", _RECORD_AGAIN)
         if fields.pop("steps", None) != digest_of_sums(self.sums) or len(timings) != len(self.steps):
             self._refuse("steps were added, removed or moved after the recording", _RECORD_AGAIN)
         self.timings = [(row[:2], row[2] if len(row) > 2 else ()) for row in timings]
@@ -194,13 +198,17 @@ class _Loader:
             self._refuse("the recording has no end: the file was cut off", _RECORD_AGAIN)
         if self.unused and not self.partial:
             self._refuse_unused()
+        try:
+            exchanges = tuple(map(_with_timing, self.steps, self.timings))
+        except (TypeError, ValueError, LookupError):
+            self._refuse("the timings cannot be read", _RECORD_AGAIN)
         end = self.end or {}
         start = self.start.model_copy(update={key: end[key] for key in ("run_id", "recorded_at") if key in end})
         rest = {key: value for key, value in end.items() if key not in ("run_id", "recorded_at")}
         return Cassette(
             path=self.path,
             start=start,
-            exchanges=tuple(map(_with_timing, self.steps, self.timings)),
+            exchanges=exchanges,
             messages=self.messages,
             end=self._step({"kind": "run.end", **rest}) if self.end is not None else None,
             torn=torn,
@@ -231,6 +239,6 @@ def _with_timing(step: ExchangeStep, row: tuple[Any, Any]) -> ExchangeStep:
     timing, cuts = row
     response = step.response
     if cuts and response is not None:
-        response = response.model_copy(update={"cuts": tuple(cuts)})
+        response = response.model_copy(update={"cuts": tuple(map(int, cuts))})
     kept = Timing(began=timing[0], took=timing[1]) if timing else None
     return step.model_copy(update={"timing": kept, "response": response})

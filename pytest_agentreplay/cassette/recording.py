@@ -8,6 +8,7 @@ process from recording the same cassette; the operating system lets go of it whe
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import tempfile
 import threading
@@ -23,7 +24,7 @@ from pytest_agentreplay.cassette import lines
 from pytest_agentreplay.cassette.loading import digest_of_sums
 from pytest_agentreplay.cassette.order import canonical_order
 from pytest_agentreplay.errors import CassetteError, SecretLeakError
-from pytest_agentreplay.records import ExchangeStep, JsonBody, RunEnd, RunStart, Step
+from pytest_agentreplay.records import ExchangeStep, JsonBody, RunEnd, RunStart, Step, Timing
 from pytest_agentreplay.redact import Redactor, find_leak
 
 __all__ = ["Recording", "lock_cassette", "partial_path", "write_cassette"]
@@ -52,6 +53,7 @@ class Recording:
         self._file: IO[bytes] | None = None
         self._lock = threading.Lock()
         self._process_lock = lock
+        self._is_over = False  # an answer that arrives later is not written: the file may be another recording's now
 
     def steps(self) -> Sequence[Step]:
         """Return every step so far, the head first, in the order of completion."""
@@ -84,16 +86,21 @@ class Recording:
         """
         self._refuse_leak(step, messages)
         with self._lock:
-            self.messages.update(messages)
-            self._write(step)
+            if not self._is_over:
+                self.messages.update(messages)
+                self._write(step)
 
-    def carry(self, step: ExchangeStep) -> None:
-        """Take over an exchange that was served from the cassette or from the recording that is resumed."""
+    def carry(self, step: ExchangeStep, *, began: float) -> None:
+        """Take over an exchange that was served from the cassette or from the recording that is resumed.
+
+        ``began`` is when that was in this run: the order of equal requests is that of one run, not of two.
+        """
+        carried = step.model_copy(update={"timing": Timing(began=began, took=0.0)})
         with self._lock:
             if id(step) in self._on_file:
-                self.exchanges.append(step)
+                self.exchanges.append(carried)
             else:
-                self._write(step)
+                self._write(carried)
 
     def close(self, end: RunEnd, *, versions: Mapping[str, str] | None = None) -> None:
         """Put the cassette in canonical order and in place; the partial file is removed.  Nothing recorded, no file.
@@ -113,9 +120,15 @@ class Recording:
         with self._lock:
             self._close_file()
 
+    def discard(self) -> None:
+        """Stop, and remove the partial file: the cassette holds all of it."""
+        with self._lock:
+            self._close_file()
+            self.partial.unlink(missing_ok=True)
+
     def _refuse_leak(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
         fresh = {address: value for address, value in messages.items() if address not in self.messages}
-        line = lines.encode_exchange(step, before=None, after=None)
+        line = lines.encode_exchange(step, before=None)
         for place, value in (("step", line), ("messages", list(fresh.values()))):
             leak = find_leak(value, self._redactor)
             if leak is not None:
@@ -126,6 +139,7 @@ class Recording:
                 )
 
     def _close_file(self) -> None:
+        self._is_over = True
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -170,9 +184,7 @@ class _Writer:
     def rows(self, step: ExchangeStep, messages: Mapping[str, Any], *, timing: bool) -> list[bytes]:
         before = self._last.get(step.lane)
         rows = [_message_row(messages[address]) for address in self._new(step, before)]
-        line = lines.encode_exchange(
-            step, before=before.request if before else None, after=before.hash if before else None
-        )
+        line = lines.encode_exchange(step, before=before)
         if timing:
             began_took, cuts = _timing_of(step)
             line |= {"timing": began_took} | ({"cuts": cuts} if cuts else {})
@@ -243,6 +255,8 @@ def _timing_of(step: ExchangeStep) -> tuple[list[float], list[int]]:
 
 def _replace(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):  # of a process that was killed here
+        leftover.unlink(missing_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with fresh.open("wb") as file:

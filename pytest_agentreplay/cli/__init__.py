@@ -1,6 +1,7 @@
 """The command line ``agentreplay``: parse, call one library function, print.
 
-Exit codes: 0 fine, 2 a command that cannot be meant or input that cannot be read, said in one line on stderr.
+Exit codes: 0 fine, 1 something was found, 2 a command that cannot be meant or input that cannot be read, said in one
+line on stderr.
 """
 
 from __future__ import annotations

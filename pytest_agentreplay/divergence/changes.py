@@ -114,12 +114,15 @@ def volatile_kind(change: Change) -> tuple[str, re.Pattern[str]] | None:
 
 
 def _walk(recorded: Any, now: Any, *, path: str, group: str) -> list[Change]:
-    if _same(recorded, now):
-        return []
-    if isinstance(recorded, dict) and isinstance(now, dict):
-        return _walk_dict(recorded, now, path=path, group=group)
-    if isinstance(recorded, list) and isinstance(now, list):
-        return _walk_list(recorded, now, path=path, group=group)
+    try:
+        if _same(recorded, now):
+            return []
+        if isinstance(recorded, dict) and isinstance(now, dict):
+            return _walk_dict(recorded, now, path=path, group=group)
+        if isinstance(recorded, list) and isinstance(now, list):
+            return _walk_list(recorded, now, path=path, group=group)
+    except RecursionError:  # too deep to say where: what is left is one difference
+        pass
     return [Change(path=path, recorded=recorded, now=now, group=group or "body")]
 
 

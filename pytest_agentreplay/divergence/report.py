@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.divergence.changes import ABSENT, Change, volatile_kind
 
 __all__ = ["Scene", "report_changed", "report_missing", "report_order", "report_unplayed"]
@@ -150,7 +151,11 @@ def _labelled(label: str, text: str) -> list[str]:
 def _text_of(value: Any) -> str:
     if value is ABSENT:
         return repr(ABSENT)
-    return json.dumps(value, ensure_ascii=False)
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        text = write_json(value).decode("utf-8")
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate cannot be printed
 
 
 def _cut_together(recorded: str, now: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ __all__ = ["Lane", "Lanes"]
 class Lane:
     """One live conversation."""
 
-    __slots__ = ("_read_answers", "answered", "failed", "label", "opening", "tip")
+    __slots__ = ("_answers", "_read_answers", "_retriable", "answered", "failed", "label", "opening", "tip")
 
     def __init__(self, label: str, opening: str) -> None:
         self.label = label
@@ -28,30 +28,40 @@ class Lane:
         self.answered = False
         self.failed = False
         self._read_answers: Callable[[], tuple[Message, ...]] | None = None
+        self._answers: tuple[Message, ...] | None = None
+        self._retriable: dict[Lane, None] = {}
 
-    def asked(self, chain: tuple[str, ...]) -> None:
-        """Note that a request is in flight."""
-        self.tip, self.answered, self.failed, self._read_answers = chain, False, False, None
+    def asked(self, chain: tuple[str, ...], *, retriable: dict[Lane, None]) -> None:
+        """Note that a request is in flight; a lane that fails enters itself in ``retriable``."""
+        self._retriable.pop(self, None)
+        self._retriable = retriable
+        self.tip, self.answered, self.failed, self._read_answers, self._answers = chain, False, False, None, None
 
     def answer(self, read_answers: Callable[[], tuple[Message, ...]] | None) -> None:
         """Note how the request ended; ``None`` means without an answer."""
         self.failed = read_answers is None
         self.answered = not self.failed
         self._read_answers = read_answers
+        if self.failed:
+            self._retriable[self] = None
 
     def is_continued_by(self, asked: Asked) -> bool:
         """Return whether a longer request carries on from this conversation's last answer."""
         if not self.answered or self._read_answers is None:
             return False
+        if self._answers is None:
+            self._answers = self._read_answers()
         echo = asked.message_at(len(self.tip))
-        return echo is not None and any(_is_echo(echo, answer) for answer in self._read_answers())
+        return echo is not None and any(_is_echo(echo, answer) for answer in self._answers)
 
 
 class Lanes:
     """The live conversations of one run.  Not thread-safe: the player's lock guards it."""
 
     def __init__(self) -> None:
-        self._by_tip: dict[str, list[Lane]] = {}
+        # Lanes by the last message of their last request, in the order in which they came there.
+        self._by_tip: dict[str, dict[Lane, None]] = {}
+        self._retriable: dict[str, dict[Lane, None]] = {}
         self._opened: dict[str, int] = {}
 
     def place(self, asked: Asked, *, label: Callable[[str, int], str]) -> Lane:
@@ -65,20 +75,21 @@ class Lanes:
 
     def _continued(self, asked: Asked) -> Lane | None:
         chain = asked.chain
-        for length in range(len(chain), 0, -1):
+        for lane in self._retriable.get(chain[-1], ()) if chain else ():
+            if lane.tip == chain:
+                return lane
+        for length in range(len(chain) - 1, 0, -1):
             for lane in self._by_tip.get(chain[length - 1], ()):
-                if len(lane.tip) != length or chain[:length] != lane.tip:
-                    continue
-                if lane.failed if length == len(chain) else lane.is_continued_by(asked):
+                if len(lane.tip) == length and chain[:length] == lane.tip and lane.is_continued_by(asked):
                     return lane
         return None
 
     def _move(self, lane: Lane, chain: tuple[str, ...]) -> None:
         if lane.tip:
-            self._by_tip[lane.tip[-1]].remove(lane)
+            del self._by_tip[lane.tip[-1]][lane]
         if chain:
-            self._by_tip.setdefault(chain[-1], []).append(lane)
-        lane.asked(chain)
+            self._by_tip.setdefault(chain[-1], {})[lane] = None
+        lane.asked(chain, retriable=self._retriable.setdefault(chain[-1], {}) if chain else {})
 
 
 def _is_echo(echo: Message, answer: Message) -> bool:

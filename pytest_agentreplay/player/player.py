@@ -112,6 +112,8 @@ class Player:
         """
         timing = Timing(began=ticket.began - self._started, took=self.clock() - ticket.began)
         kept = self.reader.redact_response(response) if response is not None else None
+        if error is not None:
+            error = error.model_copy(update={"text": self.reader.rules.redactor.text(error.text)})
         step = self._step(ticket, timing=timing, response=kept, error=error)
         with self._lock:
             self.in_flight -= 1
@@ -185,10 +187,10 @@ class Player:
         lane.label = step.lane or lane.label
         self.trail[-1] = (lane.label, asked.hash)
         if self.recording is not None:
-            self.recording.carry(step)
+            self.recording.carry(step, began=self.clock() - self._started)
         self.served += 1
         self.completed.append(step)
-        lane.answer(self._answers_in(asked, step.response))
+        lane.answer(None if step.error else self._answers_in(asked, step.response))
         return Serve(step)
 
     def _refuse(self, asked: Asked, lane: Lane, *, call_site: str | None) -> NoReturn:

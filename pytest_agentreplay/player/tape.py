@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_agentreplay.records import ExchangeStep
+from pytest_agentreplay.records import ExchangeStep, Timing
 
 __all__ = ["MemoryTape", "Tape"]
 
@@ -29,8 +29,11 @@ class WritableTape(Tape, Protocol):
     def append(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
         """Add a completed exchange; it is durable when this returns."""
 
-    def carry(self, step: ExchangeStep) -> None:
-        """Take over an exchange that was served from another tape, whose messages this one has been given."""
+    def carry(self, step: ExchangeStep, *, began: float) -> None:
+        """Take over an exchange that was served from another tape, whose messages this one has been given.
+
+        ``began`` is when that was, in seconds from the start of the run.
+        """
 
 
 @dataclass
@@ -45,6 +48,6 @@ class MemoryTape:
         self.messages.update(messages)
         self.exchanges.append(step)
 
-    def carry(self, step: ExchangeStep) -> None:
+    def carry(self, step: ExchangeStep, *, began: float) -> None:
         """Take over an exchange of another tape."""
-        self.exchanges.append(step)
+        self.exchanges.append(step.model_copy(update={"timing": Timing(began=began, took=0.0)}))

@@ -112,14 +112,14 @@ def pytest_fixture_setup(
         return (yield)
     setup, teardown = (capture.phase_of(fixturedef, request, phase=phase) for phase in ("setup", "teardown"))
     fixturedef.addfinalizer(lambda: capture.end_shared(teardown, None))  # last in, first out: this comes last
-    setup.begin()
+    capture.begin_shared(setup)
     try:
         value = yield
     except BaseException as error:
         capture.end_shared(setup, error)
         raise
     capture.end_shared(setup, None)
-    fixturedef.addfinalizer(teardown.begin)
+    fixturedef.addfinalizer(lambda: capture.begin_shared(teardown))
     return value
 
 

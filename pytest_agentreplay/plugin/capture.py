@@ -10,6 +10,7 @@ import inspect
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,12 @@ class Capture:
         self.outcomes: list[dict[str, Any]] = []
         self._dialects = load_dialects()
         self._settings = Settings()
+        self._failed: set[str] = set()  # tests whose recording was made by an attempt that failed
         self._folder = Path()
         self._patches = ExitStack()
         self._patches.enter_context(patch_http_clients(self.registry))
         self._patches.enter_context(carry_owner_into_threads(self.registry))
-        self._patches.enter_context(guard_network(self.registry))
+        self.renew_guard = self._patches.enter_context(guard_network(self.registry))
 
     def uninstall(self) -> None:
         """Take the patches out."""
@@ -57,7 +59,9 @@ class Capture:
         if "__snapshots__" in path.parts:
             raise ConfigurationError(f"{path} lies inside __snapshots__, where snapshot tools delete foreign files")
         self._settings, self._folder = settings, folder
-        session = self._open(item.nodeid, path)
+        self.renew_guard()
+        session = self._open(item.nodeid, path, settings=self._of_attempt(item.nodeid, settings))
+        session.player.test = _from_here(item)
         self.registry.running = session
         self.registry.enter(session)
         if session.recording is not None:
@@ -69,7 +73,11 @@ class Capture:
         self.registry.running = None
         self.registry.enter(None)
         outcome = session.close(passed=passed)
-        self.outcomes.append(_report_attribute(outcome, test=session.name, passed=passed))
+        self.outcomes.append(_report_attribute(outcome, test=session.player.test, passed=passed))
+        if passed:
+            self._failed.discard(session.name)
+        elif outcome.action == "recorded":
+            self._failed.add(session.name)
 
     def take_outcomes(self) -> list[dict[str, Any]]:
         """Return what has been done to cassettes since this was asked last, as plain values for a test report."""
@@ -88,19 +96,36 @@ class Capture:
         path = folder / fixture_file_name(fixturedef, request, phase=phase)
         return SharedPhase(f"{phase} of fixture {fixturedef.argname!r}", path, self._open, registry=self.registry)
 
+    def begin_shared(self, shared: SharedPhase) -> None:
+        """Begin a phase."""
+        self.renew_guard()
+        shared.begin()
+
     def end_shared(self, shared: SharedPhase, error: BaseException | None) -> None:
         """End a phase, if it has begun."""
         outcome = shared.end(error) if shared.is_open else None
         if outcome is not None:
             self.outcomes.append(_report_attribute(outcome, test=shared.name, passed=error is None))
 
-    def _open(self, name: str, path: Path) -> Session:
+    def _of_attempt(self, name: str, settings: Settings) -> Settings:
+        """Let a test that is run again, because it failed while it recorded, record what it did not come to."""
+        policy = settings.recording
+        goes_on = name in self._failed and policy.records_missing and not policy.records_unknown
+        return replace(settings, record_mode="new_episodes") if goes_on else settings
+
+    def _open(self, name: str, path: Path, *, settings: Settings | None = None) -> Session:
         return open_session(
-            name=name, path=path, settings=self._settings, dialects=self._dialects, environment=os.environ
+            name=name,
+            path=path,
+            settings=settings or self._settings,
+            dialects=self._dialects,
+            environment=os.environ,
         )
 
     def own(self, item: pytest.Item, session: Session) -> None:
         """Make an async test name its owner itself, because its runner may use an older context."""
+        self.renew_guard()
+        item.addfinalizer(self.renew_guard)  # pytest-socket takes itself out before any fixture is torn down
         function = getattr(item, "obj", None)
         if inspect.iscoroutinefunction(function):
             item.obj = self._owned(function, session)  # type: ignore[attr-defined]
@@ -175,12 +200,22 @@ def _report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str,
         "unplayed": list(outcome.unplayed),
         "exchanges": outcome.exchanges,
         "resumed": outcome.resumed,
+        "torn": outcome.torn,
         "dropped": list(outcome.dropped),
         "partial": shown_path(outcome.partial) if outcome.partial else None,
         "test": test,
         "passed": passed,
         "exists": outcome.path.exists(),
     }
+
+
+def _from_here(item: pytest.Item) -> str:
+    """Return a test's node id with its path from where pytest was called; pytest's own starts at its root."""
+    config = item.config
+    if config.invocation_params.dir == config.rootpath:
+        return item.nodeid
+    path, separator, rest = item.nodeid.partition("::")
+    return Path(os.path.relpath(config.rootpath / path, config.invocation_params.dir)).as_posix() + separator + rest
 
 
 def _let_through_block_network(item: pytest.Item) -> None:

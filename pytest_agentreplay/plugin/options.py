@@ -39,7 +39,12 @@ _NOT_YET = frozenset({"tools", "freeze", "max_requests", "max_cost"})
 _MODES = ("record_mode", "replay")
 
 _INI: tuple[tuple[str, str, str, str], ...] = (
-    ("agent_record_mode", "record_mode", "string", "record mode of agent cassettes: none, once, all or rewrite"),
+    (
+        "agent_record_mode",
+        "record_mode",
+        "string",
+        "record mode of agent cassettes: none, once, new_episodes, all or rewrite",
+    ),
     ("agent_replay", "replay", "string", "what replay does with a request it does not know: strict"),
     ("agent_unplayed", "unplayed", "string", "recorded steps that nothing asked for: fail, warn or ignore"),
     ("agent_ignore", "ignore", "linelist", "paths of request bodies that may vary, as '$.path' or '$.path =~ REGEX'"),

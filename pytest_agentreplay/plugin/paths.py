@@ -30,21 +30,47 @@ def cassette_file_name(item: pytest.Item, *, name: str | None = None) -> str:
 
 
 def fixture_file_name(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, phase: str) -> str:
-    """Return the name of the cassette of a fixture's setup or teardown."""
+    """Return the name of the cassette of a fixture's setup or teardown.
+
+    It names the parameters that the fixture is set up anew for: its own, and those of the fixtures it needs.
+    """
     classes = [request.cls.__name__] if fixturedef.scope == "class" and request.cls is not None else []
-    param = f"[{request.param!r}]" if hasattr(request, "param") else ""
+    params = _params_of(fixturedef, request._pyfuncitem)
+    param = f"[{','.join(params)}]" if params else ""
     name = ".".join([*classes, f"fixture.{fixturedef.argname}{param}", *([] if phase == "setup" else [phase])])
     return _safe(name, case_matters_in=fixturedef.argname + param) + ".jsonl"
 
 
 def fixture_folder(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, folder: Path) -> Path:
     """Return where a fixture's cassettes lie: with its module's, or in ``cassettes/conftest`` where it is defined."""
-    base = request.config.rootpath / fixturedef.baseid
-    if fixturedef.scope in ("class", "module") or base == request.node.path:
+    if fixturedef.scope in ("class", "module"):
         return folder
+    base = request.config.rootpath / fixturedef.baseid
     if base.suffix == ".py":
         return base.parent / "cassettes" / base.stem
     return base / "cassettes" / "conftest"
+
+
+def _params_of(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> list[str]:
+    callspec, fixtures = getattr(item, "callspec", None), getattr(item, "_fixtureinfo", None)
+    if callspec is None or fixtures is None:
+        return []
+    needed, pending = set[str](), [fixturedef.argname]
+    while pending:
+        name = pending.pop()
+        if name not in needed:
+            needed.add(name)
+            pending += [other for found in fixtures.name2fixturedefs.get(name, ()) for other in found.argnames]
+    return [
+        _shown(name, value, index=callspec.indices[name])
+        for name, value in sorted(callspec.params.items())
+        if name in needed
+    ]
+
+
+def _shown(name: str, value: Any, *, index: int) -> str:
+    """Return a parameter as text that is the same in each run, as far as it has one."""
+    return repr(value) if value is None or isinstance(value, str | bytes | int | float) else f"{name}{index}"
 
 
 def _safe(name: str, *, case_matters_in: str) -> str:

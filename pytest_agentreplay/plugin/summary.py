@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,48 +15,56 @@ ATTRIBUTE = "agent_cassette_outcomes"
 
 @dataclass(eq=False)  # pytest puts its plugins into sets, which equality would forbid
 class Summary:
-    """Gathers the outcomes that test reports carry, also from the workers of pytest-xdist."""
+    """Gathers the outcomes that test reports carry, also from the workers of pytest-xdist.
 
-    counts: Counter[str] = field(default_factory=Counter)
-    exchanges: Counter[str] = field(default_factory=Counter)
-    recorded: list[dict[str, Any]] = field(default_factory=list)
-    kept: list[dict[str, Any]] = field(default_factory=list)
+    A test that is run again records the same cassette: the last word on a path counts.
+    """
+
+    replayed: list[dict[str, Any]] = field(default_factory=list)
+    recorded: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         outcomes: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
         for outcome in outcomes:
-            self.counts[outcome["action"]] += 1
-            self.exchanges[outcome["action"]] += outcome["exchanges"]
-            if outcome["action"] == "recorded":
-                self.recorded.append(outcome)
+            if outcome["action"] == "replayed":
+                self.replayed.append(outcome)
+            elif outcome["action"] == "recorded":
+                self.recorded[outcome["path"]] = outcome
+                self.kept.pop(outcome["path"], None)
             elif outcome["action"] == "kept":
-                self.kept.append(outcome)
+                self.kept[outcome["path"]] = outcome
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not any(self.counts[action] for action in ("replayed", "recorded", "kept")):
-            return
         parts = [
-            f"{self.counts[action]} {action} ({self.exchanges[action]} requests)"
-            for action in ("replayed", "recorded")
-            if self.counts[action]
+            f"{len(outcomes)} {action} ({_counted(outcomes)})"
+            for action, outcomes in (("replayed", self.replayed), ("recorded", self.recorded.values()))
+            if outcomes
         ]
         if parts:
             terminalreporter.write_line(f"agent cassettes: {', '.join(parts)}")
-        for outcome in self.recorded:
+        for outcome in self.recorded.values():
             terminalreporter.write_line(f"  recorded {outcome['path']}{_notes(outcome)}")
-        for outcome in self.kept:
+        for outcome in self.kept.values():
             terminalreporter.write_line(
                 f"  unfinished recording kept: {outcome['partial']} ({outcome['exchanges']} exchanges); "
                 f"to go on from it: pytest {outcome['test']} --record-mode={_resuming(outcome)}"
             )
 
 
+def _counted(outcomes: Iterable[dict[str, Any]]) -> str:
+    requests = sum(outcome["exchanges"] for outcome in outcomes)
+    return f"{requests} request{'' if requests == 1 else 's'}"
+
+
 def _notes(outcome: dict[str, Any]) -> str:
     notes = []
     if outcome["resumed"]:
         notes.append(f"resumed from an unfinished recording of {outcome['resumed']} exchanges")
+    if outcome["torn"]:
+        notes.append(f"its {outcome['torn']}")
     if outcome["dropped"]:
         notes.append(f"dropped what was not played: {', '.join(outcome['dropped'])}")
     if not outcome["passed"]:

@@ -22,6 +22,7 @@ from pytest_agentreplay.redact.streams import Span, redact_event_stream
 
 __all__ = ["Redactor", "redactor_for"]
 
+_TOKEN = re.compile(r"\[redacted:[a-zA-Z0-9_-]+\]")
 _KEY_PARAMETERS = frozenset({"accesstoken", "apikey", "key", "sig", "signature", "token"})
 
 
@@ -37,7 +38,8 @@ class _Rule:
     def spans(self, text: str) -> Iterable[Span]:
         group = "secret" if "secret" in self.pattern.groupindex else 0
         if self.hint in text:
-            yield from ((*match.span(group), self.token) for match in self.pattern.finditer(text))
+            places = [match.span(group) for match in self.pattern.finditer(text)]
+            yield from _outside_tokens([(start, end, self.token) for start, end in places if start < end], text)
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,19 @@ class Redactor:
         }
 
     def text(self, text: str) -> str:
-        """Return ``text`` with every secret in it replaced by its token."""
+        """Return ``text`` with every secret in it replaced by its token; a second time changes nothing."""
+        redacted = self._text_once(text)
+        while redacted != text:  # a key that was hidden by the one before it begins a word now
+            text, redacted = redacted, self._text_once(redacted)
+        return redacted
+
+    def _text_once(self, text: str) -> str:
         for rule in self.rules:
             if rule.hint in text:
                 text = _replace_spans(text, list(rule.spans(text)))
         for name, value in self.environment:
             if value in text:
-                text = text.replace(value, _token(f"env-{name}"))
+                text = _replace_spans(text, _value_spans(name, value, text))
         return text
 
     def spans(self, text: str, *, known_only: bool = False) -> list[Span]:
@@ -83,6 +91,12 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """Return a JSON value with its strings and keys redacted; the same object where nothing changed."""
+        try:
+            return self._value(value)
+        except RecursionError:  # the value is deep, or the caller's stack is
+            return self._deep_value(value)
+
+    def _value(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -90,7 +104,7 @@ class Redactor:
         if isinstance(value, list):
             changed = None
             for index, element in enumerate(value):
-                redacted = self.value(element)
+                redacted = self._value(element)
                 if redacted is not element:
                     changed = value[:] if changed is None else changed
                     changed[index] = redacted
@@ -108,10 +122,11 @@ class Redactor:
             return self._path(url)
         netloc = parts.netloc.rpartition("@")[2]
         pairs = [
-            (name, self._parameter(name, value, host=netloc))
-            for name, value in parse_qsl(parts.query, keep_blank_values=True)
+            (name, self._parameter(name, value, host=parts.hostname or ""))
+            for name, value in parse_qsl(parts.query, keep_blank_values=True, errors="surrogateescape")
         ]
-        return parts._replace(netloc=netloc, path=self._path(parts.path), query=urlencode(pairs)).geturl()
+        query = urlencode(pairs, errors="surrogateescape")
+        return parts._replace(netloc=netloc, path=self._path(parts.path), query=query).geturl()
 
     def field(self, name: str, value: str) -> str:
         """Return the value of a form field, or a token where its name says that it is a secret."""
@@ -121,22 +136,24 @@ class Redactor:
 
     def content(self, content: bytes, *, media_type: str) -> bytes:
         """Return the bytes of an answer redacted; in a stream also secrets that are split over several events."""
+        encoding = "utf-8"
         try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError:
-            return content
+            text = content.decode(encoding)
+        except UnicodeDecodeError:  # secrets are ASCII in any encoding that is told by its bytes
+            encoding = "latin-1"
+            text = content.decode(encoding)
         redacted = text
         if media_type == "text/event-stream":
             redacted = redact_event_stream(redacted, find_spans=self.spans)
         redacted = self.text(redacted)
-        return content if redacted == text else redacted.encode("utf-8")
+        return content if redacted == text else redacted.encode(encoding)
 
     def _all_spans(self, text: str, *, known_only: bool) -> Iterable[Span]:
         for rule in self.rules:
             if rule.is_known_shape or not known_only:
                 yield from rule.spans(text)
         for name, value in self.environment:
-            yield from ((*match.span(), _token(f"env-{name}")) for match in re.finditer(re.escape(value), text))
+            yield from _value_spans(name, value, text)
 
     def _dict(self, value: dict[str, Any]) -> dict[str, Any]:
         changed = False
@@ -150,9 +167,32 @@ class Redactor:
 
     def _entry(self, key: str, element: Any) -> Any:
         if isinstance(element, str) and element and json_name(key) in self.json_names:
-            # The token that the text of a document gets: an agent sends back in a request what an answer told it.
-            return element if element.startswith("[redacted:") else _token("json-field")
-        return self.value(element)
+            # As in the text of a document: an agent sends back in a request what an answer told it.
+            kept = self.text(element)
+            return kept if kept.startswith("[redacted:") else _token("json-field")
+        return self._value(element)
+
+    def _deep_value(self, value: Any) -> Any:
+        """Return what :meth:`value` does, always a copy, whatever the depth."""
+        root: list[Any] = [value]
+        pending: list[tuple[Any, Any]] = [(root, 0)]
+        while pending:
+            parent, step = pending.pop()
+            inner = parent[step]
+            if isinstance(inner, dict):
+                parent[step] = {
+                    self.text(key): self._entry(key, element) if isinstance(element, str) else element
+                    for key, element in inner.items()
+                }
+                pending += [
+                    (parent[step], key) for key, element in parent[step].items() if not isinstance(element, str)
+                ]
+            elif isinstance(inner, list):
+                parent[step] = inner[:]
+                pending += [(parent[step], index) for index in range(len(inner))]
+            elif isinstance(inner, str):
+                parent[step] = self.text(inner)
+        return root[0]
 
     def _path(self, path: str) -> str:
         redacted = self.text(unquote(path))
@@ -197,6 +237,19 @@ def redactor_for(
 
 def _token(kind: str) -> str:
     return f"[redacted:{kind}]"
+
+
+def _value_spans(name: str, value: str, text: str) -> list[Span]:
+    token = _token(f"env-{name}")
+    return _outside_tokens([(*match.span(), token) for match in re.finditer(re.escape(value), text)], text)
+
+
+def _outside_tokens(spans: list[Span], text: str) -> list[Span]:
+    """Return the spans that are not part of what redaction has put there itself."""
+    if not spans or "[redacted:" not in text:
+        return spans
+    tokens = [match.span() for match in _TOKEN.finditer(text)]
+    return [span for span in spans if not any(start <= span[0] and span[1] <= end for start, end in tokens)]
 
 
 def _replace_spans(text: str, spans: Iterable[Span]) -> str:

@@ -129,7 +129,8 @@ def named_in_text(names: Iterable[str]) -> tuple[re.Pattern[str], ...]:
     if not either:
         return ()
     plain = rf'"(?:{either})"\s*:\s*"(?P<secret>(?!\[redacted:)(?:[^"\\]|\\.)+)"'
-    escaped = rf'\\"(?:{either})\\"\s*:\s*\\"(?P<secret>(?!\[redacted:)(?:[^"\\]|\\\\.)+?)\\"'
+    unit = r'[^"\\]|\\u[0-9a-fA-F]{4}|\\\\(?:\\\\|\\"|[^"\\])'  # a character, escaped twice where it has to be
+    escaped = rf'\\"(?:{either})\\"\s*:\s*\\"(?P<secret>(?!\[redacted:)(?:{unit})+)\\"'
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in (plain, escaped))
 
 

@@ -2,7 +2,8 @@
 
 The places where Python code reaches the network are wrapped for the length of a session: ``connect``, ``connect_ex``,
 ``sendto`` and ``sendmsg`` of sockets, ``getaddrinfo``, and uvloop's own versions of them.  What concerns no test, and
-what a recording test does, passes through.
+what a recording test does, passes through.  Other plugins that guard sockets (pytest-socket, pytest-recording) put back
+what they found when they were imported, so the wrapping is renewed test by test.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import importlib
 import importlib.util
 import ipaddress
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 from pytest_agentreplay.divergence import find_call_site
@@ -27,22 +28,57 @@ __all__ = ["guard_network"]
 _INTERNET = (socket.AF_INET, socket.AF_INET6)
 
 
+class _Place(NamedTuple):
+    """Where a name is looked up, what stood there, and how to wrap it."""
+
+    target: Any
+    name: str
+    real: Callable[..., Any]
+    wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+    over_others: bool = False  # whether another guard may be wrapped, which takes itself out whatever stands there
+
+
 @contextmanager
-def guard_network(registry: Registry) -> Iterator[None]:
-    """Hold every connection made in this block against the rules of the test that makes it."""
+def guard_network(registry: Registry) -> Iterator[Callable[[], None]]:
+    """Hold every connection made in this block against the rules of the test that makes it.
+
+    Gives a function that wraps again what has been unwrapped since.
+    """
     guard = _Guard(registry)
+    places = [*_socket_methods(guard), *_lookups(guard)]
     with ExitStack() as stack:
-        for name, place in (("connect", 0), ("connect_ex", 0), ("sendto", -1), ("sendmsg", 3)):
-            real = getattr(socket.socket, name)
-            stack.enter_context(mock.patch.object(socket.socket, name, guard.method(real, name=name, place=place)))
-        for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
-            real = getattr(socket, name)
-            stack.enter_context(mock.patch.object(socket, name, guard.lookup(real, name=name)))
+        for place in places:
+            stack.enter_context(mock.patch.object(place.target, place.name, _guarded_by(guard, place, place.real)))
         if importlib.util.find_spec("uvloop") is not None:
             loop = importlib.import_module("uvloop").Loop
             for name in ("getaddrinfo", "create_connection", "create_datagram_endpoint", "sock_connect"):
                 stack.enter_context(mock.patch.object(loop, name, guard.loop_method(getattr(loop, name), name=name)))
-        yield
+        yield functools.partial(_renew, guard, places)
+
+
+def _socket_methods(guard: _Guard) -> Iterator[_Place]:
+    for name, place in (("connect", 0), ("connect_ex", 0), ("sendto", -1), ("sendmsg", 3)):
+        wrap = functools.partial(guard.method, name=name, place=place)
+        yield _Place(socket.socket, name, getattr(socket.socket, name), wrap, over_others=True)
+
+
+def _lookups(guard: _Guard) -> Iterator[_Place]:
+    for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
+        yield _Place(socket, name, getattr(socket, name), functools.partial(guard.lookup, name=name))
+
+
+def _guarded_by(guard: _Guard, place: _Place, found: Callable[..., Any]) -> Callable[..., Any]:
+    wrapped = place.wrap(found)
+    wrapped.agent_replay_guard = guard  # type: ignore[attr-defined]
+    return wrapped
+
+
+def _renew(guard: _Guard, places: Sequence[_Place]) -> None:
+    for place in places:
+        found = getattr(place.target, place.name)
+        is_ours = getattr(found, "agent_replay_guard", None) is guard
+        if found is place.real or (place.over_others and not is_ours):
+            setattr(place.target, place.name, _guarded_by(guard, place, found))
 
 
 class _Guard:

@@ -2,7 +2,8 @@
 
 One patch serves the whole session, so each request must find the test it belongs to.  The owner is a context variable
 set inside the test and carried into the threads it starts.  Event-loop runners keep the context they were made in, so
-an owner can be stale or missing; such a request goes to the running test if its tape knows it, else nowhere.
+an owner can be stale: such a request goes to the running test if its tape knows it, else nowhere.  One that names no
+owner goes to the running test.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class Registry:
             if stale is not None or threading.current_thread() is not threading.main_thread():
                 warnings.warn(StrayRequestWarning(_recorded_for(stale, running)), stacklevel=2)
             return running, asked
-        if running.player.knows(asked):
+        # One that names no test, from a server thread say, can only be the running test's: it gets that test's report.
+        if stale is None or running.player.knows(asked):
             return running, asked
         raise StrayRequestError(_stray(stale, running, f"A request to {asked.url}", is_unknown=True))
 

@@ -1,0 +1,54 @@
+"""The demo and the README's example, as a newcomer runs them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.openai import chat_answer
+from tests.support.server import serving
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(kind: str) -> str:
+    """Return the README's first code block of a kind."""
+    found = re.search(rf"^```{kind}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found.group(1)
+
+
+def test_the_demo_shows_its_three_steps_and_the_report_that_the_readme_quotes() -> None:
+    demo = ROOT / "examples" / "quickstart" / "demo.py"
+
+    done = subprocess.run([sys.executable, str(demo)], capture_output=True, encoding="utf-8", timeout=120)
+
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("Shown: ")
+    shown = "\n".join(line.removeprefix("  ") for line in done.stdout.splitlines())
+    assert block("text").strip() in shown
+
+
+def test_the_readmes_example_is_recorded_once_and_then_needs_no_provider(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = block("python")
+    pytester.path.joinpath("test_capital.py").write_text(example, encoding="utf-8")
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with serving(lambda _: chat_answer("Paris")) as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
+        recorded = pytester.runpytest_subprocess("--record-mode=once")
+
+    replayed = pytester.runpytest_subprocess()
+
+    assert len(example.splitlines()) <= 12
+    recorded.assert_outcomes(passed=1)
+    replayed.assert_outcomes(passed=1)
+    assert len(provider.seen) == 1
+    assert (pytester.path / "cassettes" / "test_capital" / "test_the_capital_of_france.jsonl").is_file()

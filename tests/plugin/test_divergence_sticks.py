@@ -1,0 +1,333 @@
+"""A divergence fails its test whatever the code between made of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.suite import Provider, Suite, failure
+
+HEAD = """
+import asyncio, threading
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+
+import httpx
+import pytest
+from agent import ask, URL, body
+
+pytestmark = pytest.mark.agent_cassette
+"""
+
+# Each body makes the call that differs, and does its best to hide it.
+HIDDEN = {
+    "nothing": "ask(WORD)",
+    "except Exception": """
+        try:
+            ask(WORD)
+        except Exception:
+            pass
+    """,
+    "except BaseException": """
+        try:
+            ask(WORD)
+        except BaseException:
+            pass
+    """,
+    "an exception in its place": """
+        try:
+            ask(WORD)
+        except BaseException as error:
+            raise ValueError("mine") from error
+    """,
+    "an assertion that fails later": """
+        try:
+            ask(WORD)
+        except BaseException:
+            assert False, "mine"
+    """,
+    "a skip": """
+        try:
+            ask(WORD)
+        except BaseException:
+            pytest.skip("no answer")
+    """,
+    "an expected failure": """
+        try:
+            ask(WORD)
+        except BaseException:
+            pytest.xfail("no answer")
+    """,
+    "a retry": """
+        for attempt in range(3):
+            try:
+                ask(WORD)
+            except BaseException:
+                pass
+    """,
+    "a thread": """
+        thread = threading.Thread(target=ask, args=(WORD,))
+        thread.start()
+        thread.join()
+    """,
+    "a thread in a thread": """
+        def work():
+            inner = threading.Thread(target=ask, args=(WORD,))
+            inner.start()
+            inner.join()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    """,
+    "an executor whose results nobody asks for": """
+        with ThreadPoolExecutor() as pool:
+            pool.submit(ask, WORD)
+    """,
+    "an executor": """
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(ask, [WORD] * 3))
+    """,
+    "a thread pool": """
+        with ThreadPool(2) as pool:
+            pool.map(ask, [WORD] * 4)
+    """,
+    "a thread pool behind except Exception": """
+        def careful(word):
+            try:
+                return ask(word)
+            except Exception:
+                return None
+        with ThreadPool(2) as pool:
+            assert pool.map(careful, [WORD] * 4) in ([None] * 4, [f"echo: {WORD}"] * 4)
+    """,
+    "imap of a thread pool": """
+        with ThreadPool(2) as pool:
+            list(pool.imap_unordered(ask, [WORD] * 4))
+    """,
+    "apply of a thread pool": """
+        with ThreadPool(2) as pool:
+            pool.apply(ask, (WORD,))
+    """,
+    "a task that nobody waits for": """
+        async def call():
+            async with httpx.AsyncClient(verify=False) as client:
+                await client.post(URL, json=body(WORD))
+        async def main():
+            task = asyncio.create_task(call())
+            await asyncio.wait([task])
+        asyncio.run(main())
+    """,
+    "a task group": """
+        async def call():
+            async with httpx.AsyncClient(verify=False) as client:
+                await client.post(URL, json=body(WORD))
+        async def main():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(call())
+        try:
+            asyncio.run(main())
+        except BaseException:
+            pass
+    """,
+    "asyncio.to_thread": """
+        async def main():
+            await asyncio.gather(*(asyncio.to_thread(ask, WORD) for _ in range(3)), return_exceptions=True)
+        try:
+            asyncio.run(main())
+        except BaseException:
+            pass
+    """,
+}
+
+
+def written(body: str, *, word: str) -> str:
+    lines = body.strip("\n").splitlines()
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    inner = "\n".join("    " + line[indent:] for line in lines)
+    return f"{HEAD}\nWORD = {word!r}\n\ndef test_it():\n{inner}\n"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("body", [pytest.param(body, id=name.replace(" ", "-")) for name, body in HIDDEN.items()])
+def test_it_fails_the_test_behind(suite: Suite, provider: Provider, body: str) -> None:
+    suite.write(written(body, word="hello"))
+    assert suite.run("--record-mode=once").ret == pytest.ExitCode.OK
+    provider.stop()
+    suite.write(written(body, word="goodbye"))
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    report = failure(result)
+    assert report.startswith("ReplayDivergenceError: Request changed: call 1 ")
+    assert '        recorded: "hello"' in report
+    assert '        now:      "goodbye"' in report
+
+
+def test_later_requests_fail_at_once_with_the_same_report(suite: Suite, provider: Provider) -> None:
+    test = """
+    import pytest
+    from agent import ask
+    from pytest_agentreplay import ReplayDivergenceError
+
+    @pytest.mark.agent_cassette
+    def test_it():
+        reports = []
+        for text in [WORD, "known", "unknown"]:
+            try:
+                ask(text)
+            except ReplayDivergenceError as error:
+                assert error.kind == "changed"
+                reports.append(str(error))
+        if WORD == "changed":
+            assert len(reports) == 3
+            assert len(set(reports)) == 1
+    """
+    suite.write(test.replace("WORD", "'first'"))
+    suite.record()
+    provider.stop()
+    suite.write(test.replace("WORD", "'changed'"))
+
+    result = suite.run()
+
+    report = failure(result)
+    assert report.startswith("ReplayDivergenceError: Request changed: call 1 ")
+    assert report.count("what changed") == 1
+
+
+def test_a_divergence_in_a_fixture_is_an_error_of_its_test(suite: Suite, provider: Provider) -> None:
+    test = """
+    import pytest
+    from agent import ask
+
+    @pytest.fixture
+    def answer():
+        try:
+            return ask(WORD)
+        except BaseException:
+            return None
+
+    @pytest.mark.agent_cassette
+    def test_it(answer): pass
+    """
+    suite.write(test.replace("WORD", "'first'"))
+    suite.record()
+    provider.stop()
+    suite.write(test.replace("WORD", "'changed'"))
+
+    result = suite.run()
+
+    result.assert_outcomes(errors=1)
+    assert failure(result).startswith("ReplayDivergenceError: Request changed: call 1 ")
+
+
+def test_a_divergence_in_a_teardown_is_an_error_of_its_test(suite: Suite, provider: Provider) -> None:
+    test = """
+    import pytest
+    from agent import ask
+
+    @pytest.fixture
+    def cleanup():
+        yield
+        try:
+            ask(WORD)
+        except BaseException:
+            pass
+
+    @pytest.mark.agent_cassette
+    def test_it(cleanup): pass
+    """
+    suite.write(test.replace("WORD", "'first'"))
+    suite.record()
+    provider.stop()
+    suite.write(test.replace("WORD", "'changed'"))
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=1, errors=1)
+    assert failure(result).startswith("ReplayDivergenceError: Request changed: call 1 ")
+
+
+def test_a_divergence_met_again_in_the_teardown_is_not_reported_in_full_again(suite: Suite) -> None:
+    suite.write(
+        """
+        import pytest
+        from agent import ask
+
+        @pytest.fixture
+        def cleanup():
+            yield
+            ask("goodbye")
+
+        @pytest.mark.agent_cassette
+        def test_it(cleanup): ask("hello")
+        """
+    )
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1, errors=1)
+    shown = result.stdout.str()
+    assert shown.count("  cassette  ") == 1
+    assert "ReplayDivergenceError: No cassette: " in shown.partition("ERROR at teardown")[2].partition("FAILURES")[0]
+
+
+def test_the_next_test_starts_afresh(suite: Suite, provider: Provider) -> None:
+    test = """
+    import pytest
+    from agent import ask
+
+    pytestmark = pytest.mark.agent_cassette
+
+    def test_it(): ask(WORD)
+
+    def test_next(): ask("next")
+    """
+    suite.write(test.replace("WORD", "'first'"))
+    suite.record()
+    provider.stop()
+    suite.write(test.replace("WORD", "'changed'"))
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=1, failed=1)
+
+
+def test_an_expected_failure_does_not_cover_a_divergence_up_as_a_pass(suite: Suite, provider: Provider) -> None:
+    test = """
+    import pytest
+    from agent import ask
+
+    @pytest.mark.agent_cassette
+    def test_it():
+        with pytest.raises(BaseException):
+            ask(WORD)
+            raise KeyError
+    """
+    suite.write(test.replace("WORD", "'first'"))
+    suite.record()
+    provider.stop()
+    suite.write(test.replace("WORD", "'changed'"))
+
+    result = suite.run()
+
+    assert failure(result).startswith("ReplayDivergenceError: Request changed: call 1 ")
+
+
+def test_a_keyboard_interrupt_still_interrupts(suite: Suite) -> None:
+    suite.write(
+        """
+        import pytest
+        from agent import ask
+
+        @pytest.mark.agent_cassette
+        def test_it():
+            try:
+                ask("hello")
+            except BaseException:
+                raise KeyboardInterrupt
+        """
+    )
+
+    result = suite.run_apart()
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED

@@ -1,0 +1,206 @@
+"""Recorded steps that a passing test no longer asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.suite import Provider, Suite, failure
+
+PHASES = """
+import pytest
+from agent import ask, get
+
+WANTED = {wanted!r}
+
+def maybe(text):
+    if text in WANTED:
+        ask(text)
+
+@pytest.fixture
+def around():
+    maybe("setup")
+    yield
+    maybe("teardown")
+
+@pytest.mark.agent_cassette({marker})
+def test_it(around):
+    maybe("call")
+"""
+ALL = ("setup", "call", "teardown")
+
+
+def recorded(suite: Suite, provider: Provider) -> None:
+    suite.write(PHASES.format(wanted=ALL, marker=""))
+    suite.record()
+    provider.stop()
+
+
+@pytest.mark.parametrize("left", ["setup", "call"])
+def test_what_setup_and_call_left_is_judged_at_the_end_of_the_call(suite: Suite, provider: Provider, left: str) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=[phase for phase in ALL if phase != left], marker=""))
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    report = failure(result)
+    assert "Unplayed: 1 recorded step was not asked for by the end of the call." in report
+    assert f": chat m ({left})" in report
+
+
+def test_what_teardown_left_is_judged_after_it(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=["setup", "call"], marker=""))
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=1, errors=1)
+    report = failure(result)
+    assert "Unplayed: 1 recorded step was not asked for by the end of the teardown." in report
+    assert ": chat m (teardown)" in report
+
+
+def test_a_test_that_fails_by_itself_is_not_judged(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=["setup"], marker="") + "    assert False, 'mine'\n")
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    assert "AssertionError: mine" in failure(result)
+
+
+@pytest.mark.parametrize("ending", ["pytest.skip('today')", "pytest.xfail('today')"])
+def test_a_test_that_skips_itself_is_not_judged(suite: Suite, provider: Provider, ending: str) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=["setup"], marker="") + f"    {ending}\n")
+
+    result = suite.run()
+
+    assert result.ret == pytest.ExitCode.OK
+    assert result.reprec.countoutcomes()[1:] == [1, 0]  # type: ignore[attr-defined]
+
+
+def test_a_skipped_test_is_not_judged(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=(), marker="").replace("@pytest.mark", "@pytest.mark.skip\n@pytest.mark"))
+
+    result = suite.run()
+
+    result.assert_outcomes(skipped=1)
+
+
+def test_warn_warns_with_the_report(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=["setup", "teardown"], marker="unplayed='warn'"))
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*ReplayDivergenceWarning: Unplayed: 1 recorded step was not asked for*"])
+
+
+def test_ignore_says_nothing(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=(), marker="unplayed='ignore'"))
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=1)
+    assert "Unplayed" not in result.stdout.str()
+
+
+def test_the_ini_file_decides_where_the_marker_says_nothing(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=(), marker=""))
+    suite.ini("agent_unplayed = ignore")
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=1)
+
+
+def test_once_judges_a_cassette_that_is_there(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=["setup"], marker=""))
+
+    result = suite.run("--record-mode=once")
+
+    assert "Unplayed: 1 recorded step " in failure(result)
+
+
+def test_a_divergence_is_not_followed_by_a_list_of_what_is_left(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=["setup"], marker="").replace('maybe("call")', 'ask("else")'))
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    assert "Unplayed" not in result.stdout.str()
+
+
+def test_background_traffic_may_stay_unplayed_and_may_repeat(suite: Suite, provider: Provider) -> None:
+    test = """
+    import pytest
+    from agent import ask, get
+
+    @pytest.mark.agent_cassette
+    def test_it():
+        ask("hello")
+        for _ in range(TIMES):
+            get("/telemetry/v1/ping")
+    """
+    suite.ini("agent_background = 127.0.0.1/telemetry/")
+    suite.write(test.replace("TIMES", "1"))
+    suite.record()
+    provider.stop()
+
+    suite.write(test.replace("TIMES", "0"))
+    less = suite.run()
+    suite.write(test.replace("TIMES", "3"))
+    more = suite.run()
+
+    less.assert_outcomes(passed=1)
+    more.assert_outcomes(passed=1)
+
+
+def test_other_traffic_that_no_dialect_knows_is_held_to_the_rule(suite: Suite, provider: Provider) -> None:
+    test = """
+    import pytest
+    from agent import get
+
+    @pytest.mark.agent_cassette
+    def test_it():
+        for _ in range(TIMES):
+            get("/other")
+    """
+    suite.write(test.replace("TIMES", "2"))
+    suite.record()
+    provider.stop()
+
+    suite.write(test.replace("TIMES", "1"))
+    less = suite.run()
+    suite.write(test.replace("TIMES", "3"))
+    more = suite.run()
+
+    assert "Unplayed: 1 recorded step " in failure(less)
+    assert "Recording exhausted: wants call 3 " in failure(more)
+
+
+def test_allowed_repeats_give_the_last_answer_again(suite: Suite, provider: Provider) -> None:
+    test = """
+    import pytest
+    from agent import ask
+
+    @pytest.mark.agent_cassette(allow_repeats=True)
+    def test_it():
+        assert [ask("hello") for _ in range(TIMES)] == ["echo: hello"] * TIMES
+    """
+    suite.write(test.replace("TIMES", "1"))
+    suite.record()
+    provider.stop()
+    suite.write(test.replace("TIMES", "3"))
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=1)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import pytest_agentreplay
+from pytest_agentreplay.plugin import options
+from pytest_agentreplay.settings import RECORD_MODES, REPLAY_MODES
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md")])
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def first_cells(markdown: str) -> set[str]:
+    """Return the names in backticks in the tables of a page."""
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    return {name for row in rows for name in re.findall(r"`([\w.\-]+)", row)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_each_link_of_a_page_leads_to_a_file(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#]+)", page.read_text(encoding="utf-8"))
+
+    missing = [link for link in links if not (page.parent / link).exists()]
+
+    assert missing == []
+
+
+def test_the_architecture_page_names_each_module() -> None:
+    package = Path(pytest_agentreplay.__file__).parent
+    modules = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+
+    named = first_cells((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+
+    assert modules - named == {"__init__"}
+
+
+def test_the_readme_names_each_setting_and_mode() -> None:
+    settings = {name for name, _, _, _ in options._INI}
+    arguments = options._MARKER_SETTINGS | {"name", "pin"}
+    modes = {mode for mode, policy in RECORD_MODES.items() if policy.available}
+
+    named = first_cells(README)
+
+    assert (settings | arguments | modes) - named == set()
+
+
+def test_the_readme_names_each_mode_that_is_not_there_yet() -> None:
+    absent = {mode for table in (RECORD_MODES, REPLAY_MODES) for mode, policy in table.items() if not policy.available}
+    section = README.partition("## Not there yet")[2].partition("\n## ")[0]
+
+    assert {mode for mode in absent if f"`{mode}`" not in section} == set()

@@ -1,0 +1,136 @@
+"""The modes as tables, and settings from several places."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from pytest_agentreplay.errors import ConfigurationError
+from pytest_agentreplay.settings import (
+    DEFAULT_BACKGROUND,
+    RECORD_MODES,
+    REPLAY_MODES,
+    Layer,
+    Settings,
+    resolve_settings,
+)
+
+
+def test_nothing_said_anywhere_gives_the_defaults() -> None:
+    settings = resolve_settings([Layer("command line", {}), Layer("ini file", {"record_mode": None, "ignore": None})])
+
+    assert settings == Settings()
+    assert (settings.record_mode, settings.replay, settings.unplayed) == ("none", "strict", "fail")
+    assert settings.sources == {}
+
+
+def test_the_strongest_layer_that_speaks_decides_and_is_named() -> None:
+    layers = [
+        Layer("command line", {"record_mode": None, "unplayed": "warn"}),
+        Layer("marker of test_a", {"record_mode": "once", "unplayed": "ignore"}),
+        Layer("ini file", {"record_mode": "all", "allow_repeats": True}),
+    ]
+
+    settings = resolve_settings(layers)
+
+    assert (settings.record_mode, settings.unplayed, settings.allow_repeats) == ("once", "warn", True)
+    assert settings.sources == {
+        "record_mode": "marker of test_a",
+        "unplayed": "command line",
+        "allow_repeats": "ini file",
+    }
+
+
+def test_a_weaker_true_does_not_win_over_a_stronger_false() -> None:
+    layers = [Layer("marker", {"allow_repeats": False}), Layer("ini file", {"allow_repeats": True})]
+
+    assert resolve_settings(layers).allow_repeats is False
+
+
+@pytest.mark.parametrize("name", ["ignore", "match_headers", "redact_patterns", "background", "hosts"])
+def test_lists_gather_what_every_layer_says(name: str) -> None:
+    layers = [Layer("marker", {name: "a"}), Layer("fixture", {name: ("b", "a")}), Layer("ini file", {name: ["c"]})]
+
+    gathered = getattr(resolve_settings(layers), name)
+
+    assert gathered == (*(DEFAULT_BACKGROUND if name == "background" else ()), "a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"record_modes": "once"}, "marker: unknown setting 'record_modes'; known are allow_repeats, background"),
+        ({"sources": {}}, "marker: unknown setting 'sources'"),
+        ({"record_mode": "sometimes"}, "marker: record_mode='sometimes' is not one of none, once, new_episodes"),
+        ({"record_mode": ["once"]}, "marker: record_mode=\\['once'\\] is not one of"),
+        ({"replay": "loose"}, "marker: replay='loose' is not one of strict, warn, hybrid"),
+        ({"unplayed": True}, "marker: unplayed=True is not one of fail, warn, ignore"),
+        ({"ignore": 5}, "marker: ignore=5 must be a string or a list of strings"),
+        ({"ignore": ["$.a", 5]}, "marker: ignore=\\['\\$.a', 5\\] must be a string"),
+        ({"match_headers": b"x"}, "marker: match_headers=b'x' must be a string"),
+        ({"allow_repeats": "yes"}, "marker: allow_repeats='yes' must be True or False"),
+        ({"allow_repeats": 1}, "marker: allow_repeats=1 must be True or False"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_naming_the_place(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        resolve_settings([Layer("marker", values), Layer("ini file", {})])
+
+
+def test_a_wrong_value_in_a_weaker_layer_is_refused_too() -> None:
+    with pytest.raises(ConfigurationError, match="ini file: record_mode='x'"):
+        resolve_settings([Layer("command line", {"record_mode": "once"}), Layer("ini file", {"record_mode": "x"})])
+
+
+@pytest.mark.parametrize("mode", [mode for mode, policy in REPLAY_MODES.items() if not policy.available])
+def test_a_mode_that_is_not_there_yet_says_so_in_one_line(mode: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        resolve_settings([Layer("command line", {"replay": mode})])
+
+    assert str(caught.value) == f"--agent-replay={mode} is not available yet; this version offers strict"
+
+
+@pytest.mark.parametrize(
+    ("mode", "records_missing", "serves_known", "records_unknown"),
+    [
+        ("none", False, True, False),
+        ("once", True, True, False),
+        ("new_episodes", True, True, True),
+        ("all", True, False, True),
+        ("rewrite", True, False, True),
+    ],
+)
+def test_a_record_mode_does_what_vcr_means_by_it(
+    mode: str, records_missing: bool, serves_known: bool, records_unknown: bool
+) -> None:
+    policy = RECORD_MODES[mode]
+
+    assert (policy.records_missing, policy.serves_known, policy.records_unknown) == (
+        records_missing,
+        serves_known,
+        records_unknown,
+    )
+
+
+def test_the_policy_of_settings_is_that_of_their_record_mode() -> None:
+    assert resolve_settings([Layer("marker", {"record_mode": "all"})]).recording is RECORD_MODES["all"]
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().record_mode = "all"  # type: ignore[misc]
+
+
+def test_the_module_needs_nothing_but_the_standard_library_and_the_base_of_pytests_outcomes() -> None:
+    script = (
+        "import sys; before = set(sys.modules); import pytest_agentreplay.settings; "
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
+    )
+
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert (process.stdout.split(), process.stderr) == (["_pytest", "pytest_agentreplay"], "")
