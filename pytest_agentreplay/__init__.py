@@ -13,15 +13,21 @@ from pytest_agentreplay.errors import (
     CassetteError,
     ConfigurationError,
     NetworkBlockedError,
+    RecordedToolError,
     ReplayDivergenceError,
     ReplayDivergenceException,
     ReplayStop,
     SecretLeakError,
     StrayRequestError,
+    ToolDeniedError,
+    ToolRefusedError,
+    UnrecordableError,
 )
 
 if TYPE_CHECKING:
+    from pytest_agentreplay.player import Decision, Policy
     from pytest_agentreplay.session import AgentRun
+    from pytest_agentreplay.taps.tools import recorded_tool
 
 __version__ = "0.1.0"
 
@@ -30,17 +36,29 @@ __all__ = [
     "AgentRun",
     "CassetteError",
     "ConfigurationError",
+    "Decision",
     "NetworkBlockedError",
+    "Policy",
+    "RecordedToolError",
     "ReplayDivergenceError",
     "ReplayDivergenceException",
     "ReplayStop",
     "SecretLeakError",
     "StrayRequestError",
+    "ToolDeniedError",
+    "ToolRefusedError",
+    "UnrecordableError",
     "__version__",
+    "recorded_tool",
 ]
 
 # What brings in pydantic is imported when it is asked for: the plugin loads this package in every session.
-_LAZY = {"AgentRun": "pytest_agentreplay.session"}
+_LAZY = {
+    "AgentRun": "pytest_agentreplay.session",
+    "Decision": "pytest_agentreplay.player",
+    "Policy": "pytest_agentreplay.player",
+    "recorded_tool": "pytest_agentreplay.taps.tools",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,8 @@
     └── AgentReplayError
         ├── ConfigurationError          a setting, marker or command line that cannot be meant
         ├── CassetteError               a file that cannot be read as a cassette
+        ├── RecordedToolError           a tool's recorded exception whose class is not there any more
+        ├── ToolDeniedError             a tool's call that the policy denied
         └── ReplayDivergenceException   the twin of ReplayDivergenceError for multiprocessing pools
     BaseException
     └── OutcomeException (pytest)
@@ -13,7 +15,9 @@
             ├── ReplayDivergenceError   the live run and the recording differ
             ├── StrayRequestError       a request that belongs to no running test
             ├── NetworkBlockedError     a connection that no recording stands for
-            └── SecretLeakError         a secret that would have been written
+            ├── SecretLeakError         a secret that would have been written
+            ├── ToolRefusedError        a tool was called where none may be
+            └── UnrecordableError       a tool's arguments or result are no values that a tape can keep
 
 ``ReplayStop`` derives from ``BaseException`` for the reason pytest's own outcomes do: the provider SDKs catch
 any ``Exception`` a transport raises, wrap it and retry, and the cause would drown.  It is one of pytest's outcomes, by
@@ -33,11 +37,15 @@ __all__ = [
     "CassetteError",
     "ConfigurationError",
     "NetworkBlockedError",
+    "RecordedToolError",
     "ReplayDivergenceError",
     "ReplayDivergenceException",
     "ReplayStop",
     "SecretLeakError",
     "StrayRequestError",
+    "ToolDeniedError",
+    "ToolRefusedError",
+    "UnrecordableError",
 ]
 
 
@@ -107,3 +115,19 @@ class NetworkBlockedError(ReplayStop):
 
 class SecretLeakError(ReplayStop):
     """A secret would have been written to a cassette."""
+
+
+class ToolRefusedError(ReplayStop):
+    """A tool was called in a test that lets none be called."""
+
+
+class RecordedToolError(AgentReplayError):
+    """A tool failed when this was recorded, with an exception whose class cannot be raised again."""
+
+
+class ToolDeniedError(AgentReplayError):
+    """The policy denied the call of a tool."""
+
+
+class UnrecordableError(ReplayStop):
+    """A tool was called with, or returned, what a tape cannot keep."""

@@ -49,7 +49,7 @@ from pytest_agentreplay.records import (
 )
 from pytest_agentreplay.redact import Redactor
 
-__all__ = ["Asked", "HttpRequest", "Reader", "RuleSet", "rule_set_for"]
+__all__ = ["Asked", "HttpRequest", "Reader", "RuleSet", "ToolCalled", "rule_set_for"]
 
 _LONGEST_KEPT_PART = 4096
 # What a dialect runs into where a message or an answer breaks its own format.
@@ -64,6 +64,15 @@ class HttpRequest:
     url: str
     headers: tuple[tuple[str, str], ...]
     content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """A call of a tool as read: redacted, with its hash."""
+
+    name: str
+    arguments: Any
+    hash: str
 
 
 @dataclass(frozen=True)
@@ -252,6 +261,12 @@ class Reader:
         if isinstance(body, BytesBody):
             return self._tagged(head, body, tag={"bytes": {"sha256": body.sha256, "bytes": body.size}})
         return self._tagged(head, EmptyBody(), tag={"empty": True})
+
+    def read_tool_call(self, name: str, arguments: Any) -> ToolCalled:
+        """Return what the call of a tool is known by; ``arguments`` are JSON."""
+        kept = self.rules.redactor.value(arguments)
+        digest = sha256(canonical.canonical_json({"tool": name, "arguments": kept})).hexdigest()
+        return ToolCalled(name=name, arguments=kept, hash=canonical.REQUEST_FORM + digest)
 
     def read_reply(self, asked: Asked, response: Response) -> Reply | None:
         """Return the model's answer in a response, or ``None`` where there is none."""

@@ -21,6 +21,7 @@ __all__ = [
     "CheckpointStep",
     "CompactionStep",
     "EmptyBody",
+    "Entry",
     "ErrorStep",
     "ExchangeStep",
     "FormBody",
@@ -40,6 +41,7 @@ __all__ = [
     "TextBody",
     "TimerStep",
     "Timing",
+    "ToolFailure",
     "ToolStep",
     "TransportError",
     "Usage",
@@ -172,6 +174,7 @@ class _Step(_Record):
     phase: Phase = "call"
     parent: str | None = None
     timing: Timing | None = Field(default=None, exclude=True)
+    rank: int | None = Field(default=None, exclude=True)  # where the model asked for a tool among those of one turn
 
 
 class RunStart(_Step):
@@ -222,16 +225,26 @@ class AttemptStep(_Step):
     idempotency_key: str | None = None
 
 
+class ToolFailure(_Record):
+    """An exception that a tool raised: its type as ``MODULE:NAME``, its message, its arguments where they are JSON."""
+
+    type: str
+    message: str
+    args: list[Any] | None = None
+
+
 class ToolStep(_Step):
     """One call of a tool and what came of it."""
 
     kind: Literal["tool"] = "tool"
     hash: str
+    id: str = ""  # the hash's first digits, with an ordinal among equal calls; steps inside the tool name it as parent
     tool_use_id: str | None = None
     name: str
     arguments: Any = None
     result: Any = None
-    error: dict[str, str] | None = None
+    result_type: str | None = None
+    error: ToolFailure | None = None
     is_error: bool = False
     source: Literal["wrapped", "transcript"] = "wrapped"
 
@@ -322,6 +335,20 @@ class RunEnd(_Step):
 
 
 ExchangeStep: TypeAlias = ModelStep | HttpStep
+Entry: TypeAlias = (
+    ModelStep
+    | HttpStep
+    | AttemptStep
+    | ToolStep
+    | PermissionStep
+    | ApprovalStep
+    | ValueStep
+    | SignalStep
+    | TimerStep
+    | CompactionStep
+    | CheckpointStep
+    | ErrorStep
+)  # what stands between the head and the end of a tape
 Step: TypeAlias = Annotated[
     RunStart
     | ModelStep

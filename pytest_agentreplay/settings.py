@@ -25,6 +25,7 @@ __all__ = [
     "ReplayMode",
     "ReplayPolicy",
     "Settings",
+    "ToolMode",
     "Unplayed",
     "resolve_settings",
 ]
@@ -32,6 +33,7 @@ __all__ = [
 RecordMode = Literal["none", "once", "new_episodes", "all", "rewrite"]
 ReplayMode = Literal["strict", "warn", "hybrid"]
 Unplayed = Literal["fail", "warn", "ignore"]
+ToolMode = Literal["replay", "live", "refuse"]
 
 DEFAULT_RECORD_MODE: RecordMode = "none"
 DEFAULT_REPLAY_MODE: ReplayMode = "strict"
@@ -92,6 +94,7 @@ class Settings:
     replay: ReplayMode = DEFAULT_REPLAY_MODE
     unplayed: Unplayed = "fail"
     allow_repeats: bool = False
+    tools: str | Mapping[str, str] = "replay"  # for all tools, or by name with "*" for the others
     loopback: bool = True  # whether replay lets connections to this machine through
     hosts: tuple[str, ...] = ()  # names that replay lets connections through to, with shell wildcards
     ignore: tuple[str, ...] = ()
@@ -102,6 +105,12 @@ class Settings:
     redact_json: tuple[str, ...] = ()
     redact_env: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    def tool_mode(self, name: str) -> str:
+        """Return what becomes of calls of one tool: ``replay``, ``live`` or ``refuse``."""
+        if isinstance(self.tools, str):
+            return self.tools
+        return self.tools.get(name, self.tools.get("*", "replay"))
 
     @property
     def recording(self) -> RecordPolicy:
@@ -173,8 +182,17 @@ def _check(name: str, value: Any, *, source: str) -> None:
         raise ConfigurationError(f"{source}: {name}={value!r} is not one of {', '.join(_CHOICES[name])}")
     if name in _GATHERED and not all(isinstance(entry, str) for entry in _as_strings(value)):
         raise ConfigurationError(f"{source}: {name}={value!r} must be a string or a list of strings")
+    if name == "tools":
+        _check_tools(value, source=source)
     if name in ("allow_repeats", "loopback") and not isinstance(value, bool):
         raise ConfigurationError(f"{source}: {name}={value!r} must be True or False")
+
+
+def _check_tools(value: Any, *, source: str) -> None:
+    modes = value.values() if isinstance(value, Mapping) else [value]
+    wrong = [mode for mode in modes if mode not in get_args(ToolMode)]
+    if wrong:
+        raise ConfigurationError(f"{source}: tools={wrong[0]!r} is not one of {', '.join(get_args(ToolMode))}")
 
 
 def _as_strings(value: Any) -> Iterable[Any]:

@@ -112,10 +112,10 @@ def collect_stats(paths: Iterable[Path]) -> Stats:
 def drop_steps(path: Path, positions: Collection[int]) -> None:
     """Rewrite a cassette without the steps at ``positions``."""
     tape = load_cassette(path)
-    kept = [step for position, step in enumerate(tape.exchanges) if position not in positions]
+    kept = [step for position, step in enumerate(tape.entries) if position not in positions]
     turns = sum(step.kind == "model" for step in kept)
     end = (tape.end or RunEnd()).model_copy(update={"turns": turns})
-    write_cassette(path, start=tape.start, end=end, exchanges=kept, messages=tape.messages)
+    write_cassette(path, start=tape.start, end=end, entries=kept, messages=tape.messages)
 
 
 def _count(tape: Cassette, stats: Stats) -> None:

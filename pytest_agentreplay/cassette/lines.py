@@ -15,9 +15,9 @@ from typing import Any
 from pytest_agentreplay.canonical import parse_json, write_json
 from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.payloads import decode_content, encode_content
-from pytest_agentreplay.records import ExchangeStep, JsonBody, Request, Response
+from pytest_agentreplay.records import Entry, ExchangeStep, JsonBody, Request, Response
 
-__all__ = ["decode_exchange", "encode_exchange", "reference", "seal", "sum_of", "unseal"]
+__all__ = ["decode_exchange", "encode_exchange", "encode_plain", "reference", "seal", "sum_of", "unseal"]
 
 _SUM = re.compile(rb',"sum":"([0-9a-f]{16})"}\Z')
 _REQUEST_KEYS = frozenset({"method", "url", "headers", "body", "root", "fields", "lists", "gone", "add"})
@@ -76,6 +76,12 @@ def encode_exchange(step: ExchangeStep, *, before: ExchangeStep | None) -> dict[
     if usage is not None:
         line["usage"] = usage.model_dump(mode="json", exclude_none=True)
     return line | (step.model_extra or {})
+
+
+def encode_plain(step: Entry) -> dict[str, Any]:
+    """Return the line of a step that is no exchange: its fields, those left out that say nothing."""
+    fields = step.model_dump(mode="json", exclude_defaults=True)
+    return {"kind": step.kind} | {name: value for name, value in fields.items() if value is not None}
 
 
 def decode_exchange(

@@ -7,7 +7,8 @@ the count of steps.  A fault is one :class:`CassetteError` with the line and wha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,11 +18,26 @@ from pydantic import ValidationError
 from pytest_agentreplay.canonical import content_hash, parse_json
 from pytest_agentreplay.cassette import lines
 from pytest_agentreplay.errors import CassetteError
-from pytest_agentreplay.records import FORMAT_VERSION, ExchangeStep, RunEnd, RunStart, Step, Timing, read_step
+from pytest_agentreplay.records import (
+    FORMAT_VERSION,
+    Entry,
+    ExchangeStep,
+    HttpStep,
+    ModelStep,
+    RunEnd,
+    RunStart,
+    Step,
+    Timing,
+    ToolStep,
+    read_step,
+)
 
 __all__ = ["Cassette", "digest_of_sums", "load_cassette"]
 
 _CONFLICT_MARKERS = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
+_PLAIN_KINDS = frozenset(
+    {"attempt", "tool", "permission", "approval", "value", "signal", "timer", "compaction", "checkpoint", "error"}
+)
 _RECORD_AGAIN = "Restore the file from version control, or record it again with --record-mode=rewrite."
 
 
@@ -31,14 +47,30 @@ class Cassette:
 
     path: Path
     start: RunStart
-    exchanges: tuple[ExchangeStep, ...]
+    entries: tuple[Entry, ...]
     messages: Mapping[str, Any]
     end: RunEnd | None
     torn: str | None = None
 
+    @cached_property
+    def exchanges(self) -> tuple[ExchangeStep, ...]:
+        """The entries that are requests with their answers."""
+        return tuple(step for step in self.entries if isinstance(step, ModelStep | HttpStep))
+
     def steps(self) -> Sequence[Step]:
         """Return every step, the head first."""
-        return (self.start, *self.exchanges, *((self.end,) if self.end else ()))
+        return (self.start, *self.entries, *((self.end,) if self.end else ()))
+
+    def sub_run(self, lane: str) -> Cassette:
+        """Return the run of one lane, with what was recorded inside its tools, as a tape of its own."""
+        kept: list[Entry] = []
+        tools: set[str | None] = set()
+        for step in self.entries:
+            if step.lane == lane or (step.parent is not None and step.parent in tools):
+                kept.append(step)
+                tools |= {step.id} if isinstance(step, ToolStep) else set()
+        start = self.start.model_copy(update={"parent_run": self.start.run_id, "name": f"{self.start.name}#{lane}"})
+        return replace(self, start=start, entries=tuple(kept), end=None)
 
     def by_hash(self, request_hash: str) -> Sequence[int]:
         """Return the positions in :attr:`exchanges` that have this hash."""
@@ -70,7 +102,7 @@ class _Loader:
     partial: bool
     start: RunStart | None = None
     end: dict[str, Any] | None = None
-    steps: list[ExchangeStep] = field(default_factory=list)
+    steps: list[Entry] = field(default_factory=list)
     sums: list[str] = field(default_factory=list)
     timings: list[Any] = field(default_factory=list)
     last_in_lane: dict[str, ExchangeStep] = field(default_factory=dict)
@@ -106,6 +138,8 @@ class _Loader:
             self._read_exchange(fields | {"kind": kind}, row)
         elif kind == "run.end":
             self._read_end(fields)
+        elif kind in _PLAIN_KINDS:
+            self._read_plain(fields | {"kind": kind}, row)
         else:
             self._refuse(f"a line of kind {kind!r} is not expected here", _RECORD_AGAIN)
 
@@ -170,6 +204,13 @@ class _Loader:
         self.sums.append(lines.sum_of(row))
         self.last_in_lane[lane] = step
 
+    def _read_plain(self, fields: dict[str, Any], row: bytes) -> None:
+        self.timings.append((fields.pop("timing", None), ()))
+        if self.unused:
+            self._refuse_unused()
+        self.steps.append(self._step(fields))
+        self.sums.append(lines.sum_of(row))
+
     def _use(self, request: Mapping[str, Any]) -> None:
         """Account for the messages that stand right before the step that brings them in."""
         for part in ("lists", "add"):
@@ -199,7 +240,7 @@ class _Loader:
         if self.unused and not self.partial:
             self._refuse_unused()
         try:
-            exchanges = tuple(map(_with_timing, self.steps, self.timings))
+            entries = tuple(map(_with_timing, self.steps, self.timings))
         except (TypeError, ValueError, LookupError):
             self._refuse("the timings cannot be read", _RECORD_AGAIN)
         end = self.end or {}
@@ -208,7 +249,7 @@ class _Loader:
         return Cassette(
             path=self.path,
             start=start,
-            exchanges=exchanges,
+            entries=entries,
             messages=self.messages,
             end=self._step({"kind": "run.end", **rest}) if self.end is not None else None,
             torn=torn,
@@ -235,10 +276,9 @@ class _Loader:
         raise CassetteError(fault, path=self.path, line=self.line, remedy=remedy)
 
 
-def _with_timing(step: ExchangeStep, row: tuple[Any, Any]) -> ExchangeStep:
+def _with_timing(step: Entry, row: tuple[Any, Any]) -> Entry:
     timing, cuts = row
-    response = step.response
-    if cuts and response is not None:
-        response = response.model_copy(update={"cuts": tuple(map(int, cuts))})
-    kept = Timing(began=timing[0], took=timing[1]) if timing else None
-    return step.model_copy(update={"timing": kept, "response": response})
+    changes: dict[str, Any] = {"timing": Timing(began=timing[0], took=timing[1]) if timing else None}
+    if cuts and isinstance(step, ModelStep | HttpStep) and step.response is not None:
+        changes["response"] = step.response.model_copy(update={"cuts": tuple(map(int, cuts))})
+    return step.model_copy(update=changes)

@@ -24,7 +24,17 @@ from pytest_agentreplay.cassette import lines
 from pytest_agentreplay.cassette.loading import digest_of_sums
 from pytest_agentreplay.cassette.order import canonical_order
 from pytest_agentreplay.errors import CassetteError, SecretLeakError
-from pytest_agentreplay.records import ExchangeStep, JsonBody, RunEnd, RunStart, Step, Timing
+from pytest_agentreplay.records import (
+    Entry,
+    ExchangeStep,
+    HttpStep,
+    JsonBody,
+    ModelStep,
+    RunEnd,
+    RunStart,
+    Step,
+    Timing,
+)
 from pytest_agentreplay.redact import Redactor, find_leak
 
 __all__ = ["Recording", "lock_cassette", "partial_path", "write_cassette"]
@@ -44,7 +54,7 @@ class Recording:
     def __init__(self, path: Path, start: RunStart, *, redactor: Redactor, lock: FileLock | None = None) -> None:
         self.path = path
         self.partial = partial_path(path)
-        self.exchanges: list[ExchangeStep] = []
+        self.entries: list[Entry] = []
         self.messages: dict[str, Any] = {}
         self._start = start
         self._redactor = redactor
@@ -57,13 +67,18 @@ class Recording:
 
     def steps(self) -> Sequence[Step]:
         """Return every step so far, the head first, in the order of completion."""
-        return (self._start, *self.exchanges)
+        return (self._start, *self.entries)
+
+    @property
+    def exchanges(self) -> list[ExchangeStep]:
+        """The entries that are requests with their answers."""
+        return [step for step in self.entries if isinstance(step, ModelStep | HttpStep)]
 
     def by_hash(self, request_hash: str) -> Sequence[int]:
         """Return the positions in :attr:`exchanges` that have this hash."""
         return [index for index, step in enumerate(self.exchanges) if step.hash == request_hash]
 
-    def resume(self, steps: Iterable[ExchangeStep], messages: Mapping[str, Any]) -> None:
+    def resume(self, steps: Iterable[Entry], messages: Mapping[str, Any]) -> None:
         """Go on from an interrupted recording, whose steps stay on file and are taken over as they are played."""
         with self._lock:
             self.messages.update(messages)
@@ -79,8 +94,8 @@ class Recording:
         with self._lock:
             self.messages.update(messages)
 
-    def append(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
-        """Add one completed exchange; it survives the process when this returns.
+    def append(self, step: Entry, messages: Mapping[str, Any]) -> None:
+        """Add one completed step; it survives the process when this returns.
 
         Raises :class:`SecretLeakError`, and writes nothing, when a secret is left in it.
         """
@@ -90,15 +105,15 @@ class Recording:
                 self.messages.update(messages)
                 self._write(step)
 
-    def carry(self, step: ExchangeStep, *, began: float) -> None:
-        """Take over an exchange that was served from the cassette or from the recording that is resumed.
+    def carry(self, step: Entry, *, began: float) -> None:
+        """Take over a step that was served from the cassette or from the recording that is resumed.
 
         ``began`` is when that was in this run: the order of equal requests is that of one run, not of two.
         """
         carried = step.model_copy(update={"timing": Timing(began=began, took=0.0)})
         with self._lock:
             if id(step) in self._on_file:
-                self.exchanges.append(carried)
+                self.entries.append(carried)
             else:
                 self._write(carried)
 
@@ -108,9 +123,9 @@ class Recording:
         ``versions`` are added to those in the head.
         """
         with self._lock:
-            if self.exchanges and self._file is not None:
+            if self.entries and self._file is not None:
                 start = self._start.model_copy(update={"versions": self._start.versions | dict(versions or {})})
-                write_cassette(self.path, start=start, end=end, exchanges=self.exchanges, messages=self.messages)
+                write_cassette(self.path, start=start, end=end, entries=self.entries, messages=self.messages)
                 self._close_file()
                 self.partial.unlink()
             self._close_file()
@@ -126,15 +141,18 @@ class Recording:
             self._close_file()
             self.partial.unlink(missing_ok=True)
 
-    def _refuse_leak(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
+    def _refuse_leak(self, step: Entry, messages: Mapping[str, Any]) -> None:
         fresh = {address: value for address, value in messages.items() if address not in self.messages}
-        line = lines.encode_exchange(step, before=None)
+        if isinstance(step, ModelStep | HttpStep):
+            line = lines.encode_exchange(step, before=None)
+        else:
+            line = lines.encode_plain(step)
         for place, value in (("step", line), ("messages", list(fresh.values()))):
             leak = find_leak(value, self._redactor)
             if leak is not None:
                 raise SecretLeakError(
-                    f"An exchange was not recorded: {leak.rule} is left in {place} at {leak.path}.\n"
-                    f"  The exchanges before it are kept in {self.partial}.\n"
+                    f"A step was not recorded: {leak.rule} is left in {place} at {leak.path}.\n"
+                    f"  The steps before it are kept in {self.partial}.\n"
                     "  Redact it with agent_redact_patterns, agent_redact_headers or agent_redact_json."
                 )
 
@@ -146,10 +164,10 @@ class Recording:
         if self._process_lock is not None:
             self._process_lock.release()
 
-    def _write(self, step: ExchangeStep) -> None:
+    def _write(self, step: Entry) -> None:
         rows = self._writer.rows(step, self.messages, timing=True)
         self._open().write(b"".join(row + b"\n" for row in rows))
-        self.exchanges.append(step)
+        self.entries.append(step)
 
     def _open(self) -> IO[bytes]:
         if self._file is None:
@@ -160,11 +178,11 @@ class Recording:
 
 
 def write_cassette(
-    path: Path, *, start: RunStart, end: RunEnd, exchanges: Iterable[ExchangeStep], messages: Mapping[str, Any]
+    path: Path, *, start: RunStart, end: RunEnd, entries: Iterable[Entry], messages: Mapping[str, Any]
 ) -> None:
     """Write a finished cassette in canonical order, in one rename."""
     writer = _Writer()
-    ordered = canonical_order(exchanges)
+    ordered = canonical_order(entries)
     rows = [_start_row(start, timed=False)]
     sums = []
     for step in ordered:
@@ -181,7 +199,10 @@ class _Writer:
         self._written: set[str] = set()
         self._last: dict[str, ExchangeStep] = {}
 
-    def rows(self, step: ExchangeStep, messages: Mapping[str, Any], *, timing: bool) -> list[bytes]:
+    def rows(self, step: Entry, messages: Mapping[str, Any], *, timing: bool) -> list[bytes]:
+        if not isinstance(step, ModelStep | HttpStep):
+            line = lines.encode_plain(step)
+            return [lines.seal(line | ({"timing": _timing_of(step)[0]} if timing else {}))]
         before = self._last.get(step.lane)
         rows = [_message_row(messages[address]) for address in self._new(step, before)]
         line = lines.encode_exchange(step, before=before)
@@ -238,7 +259,7 @@ def _start_row(start: RunStart, *, timed: bool) -> bytes:
     return lines.seal(kept)
 
 
-def _end_row(end: RunEnd, *, start: RunStart, ordered: Sequence[ExchangeStep], sums: Sequence[str]) -> bytes:
+def _end_row(end: RunEnd, *, start: RunStart, ordered: Sequence[Entry], sums: Sequence[str]) -> bytes:
     fields = end.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     timings = [[*began_took, cuts] if cuts else began_took for began_took, cuts in map(_timing_of, ordered)]
     about = {"recorded_at": start.recorded_at, "run_id": start.run_id}
@@ -246,11 +267,11 @@ def _end_row(end: RunEnd, *, start: RunStart, ordered: Sequence[ExchangeStep], s
     return lines.seal(kept | {"steps": digest_of_sums(sums)} | about | {"timings": timings})
 
 
-def _timing_of(step: ExchangeStep) -> tuple[list[float], list[int]]:
+def _timing_of(step: Entry) -> tuple[list[float], list[int]]:
     timing = step.timing
     began_took = [round(timing.began, 4), round(timing.took, 4)] if timing else [0.0, 0.0]
-    cuts = list(step.response.cuts) if step.response and len(step.response.cuts) > 1 else []
-    return began_took, cuts
+    response = step.response if isinstance(step, ModelStep | HttpStep) else None
+    return began_took, list(response.cuts) if response and len(response.cuts) > 1 else []
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -6,7 +6,7 @@ registered as well; the entry point group is ``agentreplay``.
 """
 
 from pytest_agentreplay.dialects.registry import Dialects, hookimpl, load_dialects
-from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, read_events
+from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, ToolResult, read_events
 
 __all__ = [
     "Call",
@@ -15,6 +15,7 @@ __all__ = [
     "Message",
     "Reply",
     "ToolCall",
+    "ToolResult",
     "hookimpl",
     "load_dialects",
     "read_events",

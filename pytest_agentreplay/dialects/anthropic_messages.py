@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agentreplay.canonical import parse_json
-from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, read_events
+from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, ToolResult, read_events
 from pytest_agentreplay.normalize import CallIds, NormalRules, PathRule
 from pytest_agentreplay.records import Usage
 
@@ -61,6 +61,15 @@ def read_message(element: Any) -> Message | None:
             if block.get("type") == "tool_use"
         ),
         thinking=_joined(blocks, kind="thinking", key="thinking"),
+        tool_results=tuple(
+            ToolResult(
+                id=str(block.get("tool_use_id") or ""),
+                content=block.get("content"),
+                is_error=bool(block.get("is_error")),
+            )
+            for block in blocks
+            if block.get("type") == "tool_result"
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agentreplay.canonical import parse_json
-from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, read_events
+from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, ToolResult, read_events
 from pytest_agentreplay.normalize import CallIds, NormalRules, PathRule
 from pytest_agentreplay.records import Usage
 
@@ -55,6 +55,7 @@ def read_message(element: Any) -> Message | None:
         text=_text_of(element.get("content")) or _text_of(element.get("refusal")),
         tool_calls=tuple(_calls_of(element)),
         thinking=_text_of(element.get("reasoning_content") or element.get("reasoning")),
+        tool_results=_results_of(element),
     )
 
 
@@ -133,6 +134,12 @@ def _calls_of(element: Mapping[str, Any]) -> list[ToolCall]:
         for call in calls
         if isinstance(made := call.get("function") or call.get("custom") or {}, dict)
     ]
+
+
+def _results_of(element: Mapping[str, Any]) -> tuple[ToolResult, ...]:
+    if element.get("role") != "tool":
+        return ()
+    return (ToolResult(id=str(element.get("tool_call_id") or ""), content=element.get("content")),)
 
 
 def _usage_of(usage: Any) -> Usage | None:

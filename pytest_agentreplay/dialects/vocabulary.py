@@ -11,7 +11,7 @@ from pytest_agentreplay.canonical import canonical_json, parse_json
 from pytest_agentreplay.normalize import NormalRules
 from pytest_agentreplay.records import Usage
 
-__all__ = ["Call", "Dialect", "Message", "Reply", "ToolCall", "read_events"]
+__all__ = ["Call", "Dialect", "Message", "Reply", "ToolCall", "ToolResult", "read_events"]
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,23 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
+class ToolResult:
+    """What a tool gave back, as the conversation carries it to the model."""
+
+    id: str
+    content: Any
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
 class Message:
-    """One message of a conversation: its role, its text, and the tool calls it makes."""
+    """One message of a conversation: its role, its text, the tool calls it makes and the results it brings."""
 
     role: str
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     thinking: str = field(default="", compare=False)
+    tool_results: tuple[ToolResult, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

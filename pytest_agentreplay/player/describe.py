@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pytest_agentreplay.divergence import (
@@ -15,20 +17,25 @@ from pytest_agentreplay.divergence import (
     report_order,
     report_unplayed,
 )
-from pytest_agentreplay.reader import Asked, Reader
-from pytest_agentreplay.records import ExchangeStep, JsonBody, ModelStep, Request
+from pytest_agentreplay.reader import Asked, Reader, ToolCalled
+from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, ModelStep, Request, ToolStep
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.player.toolbox import Surprise
 
 __all__ = ["Scene", "changed", "exhausted", "missing", "order", "short_name", "unplayed"]
 
 _MOST_COMPARED = 40
 
 
-def short_name(call: Asked | ExchangeStep) -> str:
+def short_name(call: Asked | ExchangeStep | ToolStep) -> str:
     """Return what a call sequence shows of a call: the operation and model, or the method and path."""
     if isinstance(call, Asked):
         if call.call is not None:
             return f"{call.operation} {call.call.model}".rstrip()
         return f"{call.method} {urlsplit(call.url).path}"
+    if isinstance(call, ToolStep):
+        return f"tool {call.name}"
     if isinstance(call, ModelStep) and isinstance(call.request.body, JsonBody):
         return f"{call.operation} {call.request.body.fields.get('model') or ''}".rstrip()
     return f"{call.request.method} {urlsplit(call.request.url).path}"
@@ -51,10 +58,58 @@ def order(scene: Scene, asked: Asked, expected: ExchangeStep | None) -> str:
     return report_order(scene, asked=_request_line(asked.request), expected=described)
 
 
-def unplayed(scene: Scene, steps: Sequence[ExchangeStep], left: Sequence[int], *, phase: str) -> str:
+def calls_in(steps: Sequence[Entry]) -> list[ExchangeStep]:
+    """Return the requests among steps: what a report's call sequences are made of."""
+    return [step for step in steps if isinstance(step, ModelStep | HttpStep)]
+
+
+def unplayed(scene: Scene, steps: Sequence[Entry], left: Sequence[int], *, phase: str) -> str:
     """Return the report of recorded steps that nothing asked for."""
-    shown = [f"step {position + 1}: {short_name(steps[position])} ({steps[position].phase})" for position in left]
+    shown = [
+        f"step {position + 1}: {short_name(step)} ({step.phase})"
+        for position in left
+        if isinstance(step := steps[position], ModelStep | HttpStep | ToolStep)
+    ]
     return report_unplayed(scene, unplayed=shown, phase=phase)
+
+
+def missing_tool(scene: Scene, called: ToolCalled, *, partial: str | None) -> str:
+    """Return the report of a tool's call made without a cassette."""
+    return report_missing(scene, asked=_call_line(called), partial=partial)
+
+
+def exhausted_tool(scene: Scene, called: ToolCalled, *, times: int) -> str:
+    """Return the report of a tool's call whose recorded results have all been given."""
+    return report_changed(scene, asked=_call_line(called), changes=(), nearest=None, alike=1.0, exhausted=times)
+
+
+def changed_tool(scene: Scene, called: ToolCalled, left: Sequence[ToolStep]) -> str:
+    """Return the report of an unknown call, compared with the recorded call of that tool that is most like it."""
+    now = _call_form(called.name, called.arguments)
+    forms = [(alike(form, now), step, form) for step in left if (form := _call_form(step.name, step.arguments))]
+    same_tool = [found for found in forms if found[1].name == called.name]
+    if not same_tool:
+        return report_changed(scene, asked=_call_line(called), changes=(), nearest=None, alike=0.0)
+    likeness, step, form = max(same_tool, key=lambda found: found[0])
+    return report_changed(
+        scene,
+        asked=_call_line(called),
+        changes=[replace(change, group="tool arguments") for change in find_changes(form, now)],
+        nearest=f"tool {step.name}, recorded in lane {step.lane or '(none)'}",
+        alike=likeness,
+    )
+
+
+def with_cause(report: str, surprise: Surprise) -> str:
+    """Return a report that names the live tool whose different result came first."""
+    recorded, now = (json.dumps(value, ensure_ascii=False, default=str) for value in (surprise.recorded, surprise.now))
+    cause = [
+        f"  cause     the live tool {surprise.name} gave another result than was recorded",
+        f"            recorded: {recorded[:70]}",
+        f"            now:      {now[:70]}",
+    ]
+    title, rest = report.split("\n", 1)
+    return "\n".join([title, "", *cause, rest])
 
 
 def changed(
@@ -79,6 +134,14 @@ def changed(
         nearest=f"{short_name(step)}, recorded in lane {step.lane}",
         alike=likeness,
     )
+
+
+def _call_line(called: ToolCalled) -> str:
+    return f"tool {called.name}({json.dumps(called.arguments, ensure_ascii=False)})"
+
+
+def _call_form(name: str, arguments: Any) -> dict[str, Any]:
+    return {"method": name, "url": "", "headers": {}, "body": arguments}
 
 
 def _request_line(request: Request) -> str:

@@ -19,11 +19,12 @@ __all__ = ["Lane", "Lanes"]
 class Lane:
     """One live conversation."""
 
-    __slots__ = ("_answers", "_read_answers", "_retriable", "answered", "failed", "label", "opening", "tip")
+    __slots__ = ("_answers", "_read_answers", "_retriable", "answered", "failed", "is_named", "label", "opening", "tip")
 
-    def __init__(self, label: str, opening: str) -> None:
+    def __init__(self, label: str, opening: str, *, is_named: bool = False) -> None:
         self.label = label
         self.opening = opening
+        self.is_named = is_named
         self.tip: tuple[str, ...] = ()  # the conversation as of the last request
         self.answered = False
         self.failed = False
@@ -49,10 +50,14 @@ class Lane:
         """Return whether a longer request carries on from this conversation's last answer."""
         if not self.answered or self._read_answers is None:
             return False
-        if self._answers is None:
-            self._answers = self._read_answers()
         echo = asked.message_at(len(self.tip))
-        return echo is not None and any(_is_echo(echo, answer) for answer in self._answers)
+        return echo is not None and any(_is_echo(echo, answer) for answer in self.answers())
+
+    def answers(self) -> tuple[Message, ...]:
+        """Return what the last request was answered, one message for each choice."""
+        if self._answers is None and self._read_answers is not None:
+            self._answers = self._read_answers()
+        return self._answers or ()
 
 
 class Lanes:
@@ -63,9 +68,14 @@ class Lanes:
         self._by_tip: dict[str, dict[Lane, None]] = {}
         self._retriable: dict[str, dict[Lane, None]] = {}
         self._opened: dict[str, int] = {}
+        self._named: dict[str, Lane] = {}
 
-    def place(self, asked: Asked, *, label: Callable[[str, int], str]) -> Lane:
-        """Return the lane that a request belongs to, a new one where it continues none."""
+    def place(self, asked: Asked, *, label: Callable[[str, int], str], name: str | None = None) -> Lane:
+        """Return the lane that a request belongs to: the one of that name, or the one it continues, or a new one."""
+        if name is not None:
+            named = self._named.setdefault(name, Lane(f"@{name}", asked.hash, is_named=True))
+            self._move(named, asked.chain)
+            return named
         lane = self._continued(asked)
         if lane is None:
             ordinal = self._opened[asked.hash] = self._opened.get(asked.hash, 0) + 1

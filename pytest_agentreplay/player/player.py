@@ -18,10 +18,23 @@ from pytest_agentreplay.dialects import Message
 from pytest_agentreplay.errors import ReplayDivergenceError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane, Lanes
+from pytest_agentreplay.player.permissions import Approve, Policy
 from pytest_agentreplay.player.recorded import Recorded
 from pytest_agentreplay.player.tape import WritableTape
-from pytest_agentreplay.reader import Asked, Reader
-from pytest_agentreplay.records import ExchangeStep, HttpStep, ModelStep, Phase, Response, Timing, TransportError
+from pytest_agentreplay.player.toolbox import ServeTool, Toolbox, ToolTicket
+from pytest_agentreplay.reader import Asked, Reader, ToolCalled
+from pytest_agentreplay.records import (
+    Entry,
+    ExchangeStep,
+    HttpStep,
+    ModelStep,
+    Phase,
+    Response,
+    Timing,
+    ToolFailure,
+    ToolStep,
+    TransportError,
+)
 from pytest_agentreplay.settings import Settings
 
 __all__ = ["Player", "Serve", "Ticket"]
@@ -42,6 +55,7 @@ class Ticket:
     lane: Lane
     phase: Phase
     began: float
+    parent: str | None = None
 
 
 @dataclass
@@ -65,15 +79,18 @@ class Player:
     stopped: ReplayStop | None = None
     calls: list[str] = field(default_factory=list)
     trail: list[tuple[str, str]] = field(default_factory=list)  # lane and hash of each request, in order
-    completed: list[ExchangeStep] = field(default_factory=list)
+    completed: list[Entry] = field(default_factory=list)
     clients: set[str] = field(default_factory=set)  # user agents of live requests
     served: int = 0
     in_flight: int = 0
+    policy: Policy | None = None  # asked about calls of tools that are not recorded yet
+    approve: Approve | None = None
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._lanes = Lanes()
         self._started = self.clock()
+        self.tools = Toolbox(self)
 
     @property
     def recorded(self) -> Recorded | None:
@@ -84,15 +101,26 @@ class Player:
         """Return whether a recording has a request like this one."""
         return any(source.knows(asked.hash) for source in self.sources)
 
-    def ask(self, asked: Asked, *, call_site: Callable[[], str | None]) -> Serve | Ticket:
-        """Decide about one request.
+    def now(self) -> float:
+        """Return the seconds since the start of the run."""
+        return self.clock() - self._started
+
+    def ask(
+        self,
+        asked: Asked,
+        *,
+        call_site: Callable[[], str | None],
+        lane_name: str | None = None,
+        parent: str | None = None,
+    ) -> Serve | Ticket:
+        """Decide about one request; ``parent`` is the recorded tool that it is made inside.
 
         Raises :class:`ReplayDivergenceError` when no recording can answer it and nothing may go live.
         """
         with self._lock:
             if self.stopped is not None:
                 self._raise(self.stopped)
-            lane = self._lanes.place(asked, label=lambda opening, ordinal: lane_label(opening, ordinal=ordinal))
+            lane = self._lanes.place(asked, label=_label_of_lane, name=lane_name)
             self.calls.append(describe.short_name(asked))
             step = self._find(asked, lane)
             self.trail.append((lane.label, asked.hash))
@@ -100,7 +128,7 @@ class Player:
                 return self._serve(step, asked, lane)
             if self.recording is not None:
                 self.in_flight += 1
-                return Ticket(asked=asked, lane=lane, phase=self.phase, began=self.clock())
+                return Ticket(asked=asked, lane=lane, phase=self.phase, began=self.clock(), parent=parent)
             return self._refuse(asked, lane, call_site=call_site())
 
     def complete(
@@ -117,14 +145,58 @@ class Player:
         step = self._step(ticket, timing=timing, response=kept, error=error)
         with self._lock:
             self.in_flight -= 1
-            ticket.lane.answer(None if error else self._answers_in(ticket.asked, kept))
-            self._record(step, ticket.asked.messages)
+            self._answer(ticket.lane, None if error else self._answers_in(ticket.asked, kept))
+            self.record(step, ticket.asked.messages)
 
     def abandon(self, ticket: Ticket) -> None:
         """Forget a live call that was given up before any answer came."""
         with self._lock:
             self.in_flight -= 1
             ticket.lane.answer(None)
+
+    def call_tool(
+        self,
+        called: ToolCalled,
+        *,
+        call_site: Callable[[], str | None],
+        runs_inside: bool = False,
+        lane_name: str | None = None,
+        parent: str | None = None,
+        tool_use_id: str | None = None,
+    ) -> ServeTool | ToolTicket:
+        """Decide about one call of a tool; ``runs_inside`` says that its body runs in replay too.
+
+        Raises :class:`ReplayDivergenceError` as :meth:`ask` does, :class:`ToolRefusedError` where none may be called.
+        """
+        with self._lock:
+            if self.stopped is not None:
+                self._raise(self.stopped)
+            return self.tools.ask(
+                called,
+                runs_inside=runs_inside,
+                lane_name=lane_name,
+                parent=parent,
+                tool_use_id=tool_use_id,
+                call_site=call_site,
+            )
+
+    def complete_tool(
+        self,
+        ticket: ToolTicket,
+        *,
+        result: Any = None,
+        result_type: str | None = None,
+        failure: ToolFailure | None = None,
+    ) -> ToolStep:
+        """Record what came of a tool's call.  Durable when this returns."""
+        with self._lock:
+            return self.tools.complete(ticket, result=result, result_type=result_type, failure=failure)
+
+    def note(self, step: Entry) -> None:
+        """Record a step that answers nothing: a compaction, an approval."""
+        with self._lock:
+            if self.recording is not None:
+                self.record(step, {})
 
     def stop(self, error: ReplayStop) -> NoReturn:
         """Remember what ends this run, and raise it; every later request raises it again."""
@@ -140,7 +212,7 @@ class Player:
         return [
             position
             for position in self.recorded.unplayed()
-            if steps[position].phase in phases and not self._is_background(steps[position].request.url)
+            if steps[position].phase in phases and not self._may_stay(steps[position])
         ]
 
     def unplayed_error(self, phases: Sequence[Phase]) -> ReplayDivergenceError | None:
@@ -148,7 +220,7 @@ class Player:
         left = self.unplayed(phases)
         if not left or self.recorded is None or self.recording is not None:
             return None
-        report = describe.unplayed(self._scene(None), self.recorded.steps, left, phase=phases[-1])
+        report = describe.unplayed(self.scene(None), self.recorded.steps, left, phase=phases[-1])
         return ReplayDivergenceError(report, kind="unplayed")
 
     def _find(self, asked: Asked, lane: Lane) -> ExchangeStep | None:
@@ -166,15 +238,16 @@ class Player:
         for source in self.sources:
             known = source.positions(asked.hash)
             if known and all(source.played[at] for at in known) and (self.settings.allow_repeats or is_background):
-                return source.steps[known[-1]]
+                return source.exchange(known[-1])
             last = source.last_at(method=asked.method, url=asked.url) if is_background else None
             if last is not None:
-                return source.steps[last]
+                return source.exchange(last)
         if is_background and self.recording is None:
             return _unsent(asked)
         return None
 
-    def _record(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
+    def record(self, step: Entry, messages: Mapping[str, Any]) -> None:
+        """Write a step, with the lock held; a step that must not be written ends the run."""
         try:
             if self.recording is not None:
                 self.recording.append(step, messages)
@@ -190,29 +263,42 @@ class Player:
             self.recording.carry(step, began=self.clock() - self._started)
         self.served += 1
         self.completed.append(step)
-        lane.answer(None if step.error else self._answers_in(asked, step.response))
+        self._answer(lane, None if step.error else self._answers_in(asked, step.response))
         return Serve(step)
 
+    def _answer(self, lane: Lane, read_answers: Callable[[], tuple[Message, ...]] | None) -> None:
+        lane.answer(read_answers)
+        if read_answers is not None:
+            self.tools.expect_calls_of(lane)
+
     def _refuse(self, asked: Asked, lane: Lane, *, call_site: str | None) -> NoReturn:
-        scene = self._scene(call_site, lane)
+        scene = self.scene(call_site, lane)
         recorded = self.recorded
         if recorded is None:
-            self._diverge("missing-cassette", describe.missing(scene, asked, partial=self.partial))
+            self.diverge("missing-cassette", describe.missing(scene, asked, partial=self.partial))
         known = recorded.positions(asked.hash)
         following = recorded.next_for(lane)
         waiting = next((position for position in known if not recorded.played[position]), None)
         if waiting is not None:
             first = following if following is not None else recorded.next_in(recorded.steps[waiting].lane)
-            self._diverge("order", describe.order(scene, asked, None if first is None else recorded.steps[first]))
+            self.diverge("order", describe.order(scene, asked, None if first is None else recorded.exchange(first)))
         if known:
-            self._diverge("exhausted", describe.exhausted(scene, asked, times=len(known)))
+            self.diverge("exhausted", describe.exhausted(scene, asked, times=len(known)))
         candidates = [following] if following is not None else recorded.unplayed()
-        steps = [recorded.steps[position] for position in candidates]
+        steps = [step for at in candidates if isinstance(step := recorded.steps[at], ModelStep | HttpStep)]
         report = describe.changed(scene, asked, steps, reader=self.reader, messages=recorded.tape.messages)
-        self._diverge("changed", report)
+        self.diverge("changed", report)
 
-    def _diverge(self, kind: str, report: str) -> NoReturn:
+    def diverge(self, kind: str, report: str) -> NoReturn:
+        """Remember a divergence, with the lock held, and raise it."""
+        if self.tools.surprises:
+            report = describe.with_cause(report, self.tools.surprises[0])
         self.stopped = ReplayDivergenceError(report, kind=kind)
+        self._raise(self.stopped)
+
+    def raise_stopped(self) -> NoReturn:
+        """Raise what has ended this run."""
+        assert self.stopped is not None
         self._raise(self.stopped)
 
     def _raise(self, error: ReplayStop) -> NoReturn:
@@ -221,8 +307,8 @@ class Player:
             raise ReplayDivergenceException(*error.args)
         raise error.with_traceback(None)
 
-    def _scene(self, call_site: str | None, lane: Lane | None = None) -> describe.Scene:
-        recorded = self.recorded.steps if self.recorded else ()
+    def scene(self, call_site: str | None, lane: Lane | None = None) -> describe.Scene:
+        recorded = [] if self.recorded is None else describe.calls_in(self.recorded.steps)
         return describe.Scene(
             test=self.test,
             cassette=self.cassette,
@@ -243,6 +329,9 @@ class Player:
 
         return read
 
+    def _may_stay(self, step: Entry) -> bool:
+        return isinstance(step, ModelStep | HttpStep) and self._is_background(step.request.url)
+
     def _is_background(self, url: str) -> bool:
         address = url.partition("://")[2]
         return any(address.startswith(known) for known in self.settings.background)
@@ -254,6 +343,7 @@ class Player:
         common: dict[str, Any] = {
             "lane": ticket.lane.label,
             "phase": ticket.phase,
+            "parent": ticket.parent,
             "timing": timing,
             "hash": asked.hash,
             "provider": asked.provider,
@@ -266,6 +356,10 @@ class Player:
             return HttpStep(**common)
         reply = self.reader.read_reply(asked, response) if response is not None else None
         return ModelStep(**common, usage=reply.usage if reply else None)
+
+
+def _label_of_lane(opening: str, ordinal: int) -> str:
+    return lane_label(opening, ordinal=ordinal)
 
 
 def _unsent(asked: Asked) -> ExchangeStep:

@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.player.tape import Tape
 from pytest_agentreplay.reader import Reader
-from pytest_agentreplay.records import ExchangeStep
+from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, ToolStep
 
 __all__ = ["Recorded", "recorded_for"]
+
+# What must be asked for again; decisions and notes go with the step they belong to.
+_Asked = ModelStep | HttpStep | ToolStep
 
 
 class Recorded:
     """Positions of a tape by hash and by lane, and which live conversation follows which lane.  Not thread-safe.
 
-    ``steps`` carry their hashes under the live rules.
+    ``steps`` are all steps of the tape; exchanges carry their hashes under the live rules.
     """
 
-    def __init__(self, tape: Tape, steps: Sequence[ExchangeStep]) -> None:
+    def __init__(self, tape: Tape, steps: Sequence[Entry]) -> None:
         self.tape = tape
         self.steps = steps
-        self.played = [False] * len(steps)
+        self.played = [not isinstance(step, _Asked) for step in steps]
         self._lanes: dict[str, list[int]] = {}
         self._next: dict[str, int] = {}
         self._openings: dict[str, deque[int]] = {}
         self._by_hash: dict[str, list[int]] = {}
         self._by_endpoint: dict[tuple[str, str], int] = {}
+        self._tools: dict[str, list[int]] = {}
+        self._inside: dict[str, list[int]] = {}
         self._followed: dict[Lane, str] = {}
         for position, step in enumerate(steps):
-            lane = self._lanes.setdefault(step.lane, [])
-            lane.append(position)
-            self._by_hash.setdefault(step.hash, []).append(position)
-            self._by_endpoint[step.request.method, step.request.url] = position
-            if len(lane) == 1:
-                self._openings.setdefault(step.hash, deque()).append(position)
+            if step.parent is not None:
+                self._inside.setdefault(step.parent, []).append(position)
+            if isinstance(step, ToolStep):
+                self._tools.setdefault(step.hash, []).append(position)
+            elif isinstance(step, ModelStep | HttpStep):
+                self._index_exchange(position, step)
 
     def knows(self, request_hash: str) -> bool:
         """Return whether a request with this hash was recorded, played or not."""
@@ -45,23 +50,44 @@ class Recorded:
         """Return where a request with this hash was recorded."""
         return self._by_hash.get(request_hash, ())
 
+    def exchange(self, position: int) -> ExchangeStep:
+        """Return the exchange at a position that this object has named."""
+        step = self.steps[position]
+        assert isinstance(step, ModelStep | HttpStep)
+        return step
+
     def find(self, request_hash: str, lane: Lane) -> int | None:
         """Return the unplayed step that answers a request: the next of its lane, or one that opens a lane."""
         following = self.next_for(lane)
-        if following is not None and self.steps[following].hash == request_hash:
+        if following is not None and self.exchange(following).hash == request_hash:
             return following
         opening = self._openings.get(request_hash)
         return opening[0] if opening else None
 
+    def find_tool(self, call_hash: str, *, lane: str | None) -> int | None:
+        """Return the first unplayed call of a tool, in its conversation if it is there, else anywhere."""
+        unplayed = [position for position in self._tools.get(call_hash, ()) if not self.played[position]]
+        at_home = (position for position in unplayed if self.steps[position].lane == lane)
+        return next(at_home, unplayed[0] if unplayed else None)
+
+    def follows(self, lane: Lane) -> str | None:
+        """Return the recorded lane that a live conversation follows."""
+        if lane not in self._followed and lane.is_named and lane.label in self._lanes:
+            self._followed[lane] = lane.label
+        return self._followed.get(lane)
+
     def next_for(self, lane: Lane) -> int | None:
         """Return the position of the next unplayed step of the lane that a live conversation follows."""
-        followed = self._followed.get(lane)
+        followed = self.follows(lane)
         return self.next_in(followed) if followed is not None else None
 
     def next_in(self, lane: str) -> int | None:
         """Return the position of a recorded lane's next unplayed step."""
         positions = self._lanes[lane]
         index = self._next.get(lane, 0)
+        while index < len(positions) and self.played[positions[index]]:
+            index += 1
+        self._next[lane] = index
         return positions[index] if index < len(positions) else None
 
     def last_at(self, *, method: str, url: str) -> int | None:
@@ -70,30 +96,70 @@ class Recorded:
 
     def play(self, position: int, lane: Lane) -> ExchangeStep:
         """Mark the next step of its lane as played by a live conversation, and return it."""
-        step = self.steps[position]
-        index = self._next.get(step.lane, 0)
-        if index == 0:
-            self._openings[step.hash].remove(position)
-        self._next[step.lane] = index + 1
-        self.played[position] = True
+        step = self.exchange(position)
+        self._mark(position)
         self._followed[lane] = step.lane
         return step
+
+    def play_tool(self, position: int, *, whole: bool) -> list[Entry]:
+        """Mark a tool's call as played, and return it; with ``whole`` also what was recorded inside it."""
+        step = self.steps[position]
+        self._mark(position)
+        inside = self._inside_of(step) if whole and isinstance(step, ToolStep) else []
+        for nested in inside:
+            self._mark(nested)
+        return [step, *(self.steps[nested] for nested in inside)]
 
     def unplayed(self) -> list[int]:
         """Return the positions that have not been played, in order."""
         return [position for position, played in enumerate(self.played) if not played]
+
+    def _index_exchange(self, position: int, step: ExchangeStep) -> None:
+        lane = self._lanes.setdefault(step.lane, [])
+        lane.append(position)
+        self._by_hash.setdefault(step.hash, []).append(position)
+        self._by_endpoint[step.request.method, step.request.url] = position
+        if len(lane) == 1:
+            self._openings.setdefault(step.hash, deque()).append(position)
+
+    def _mark(self, position: int) -> None:
+        self.played[position] = True
+        step = self.steps[position]
+        waiting = self._openings.get(step.hash) if isinstance(step, ModelStep | HttpStep) else None
+        if waiting and position in waiting:
+            waiting.remove(position)
+
+    def _inside_of(self, tool: ToolStep) -> list[int]:
+        found: list[int] = []
+        pending = [tool.id]
+        while pending:
+            for position in self._inside.get(pending.pop(), ()):
+                if not self.played[position]:
+                    found.append(position)
+                    step = self.steps[position]
+                    pending += [step.id] if isinstance(step, ToolStep) else []
+        return found
 
 
 def recorded_for(tape: Tape, reader: Reader, *, digest: str) -> Recorded:
     """Return a tape as the player sees it under a reader's rules.
 
     ``digest`` is that of the rules the tape was recorded under; where the reader's differs, each hash is derived again
-    from the stored request.
+    from the stored request or call.
     """
     if digest == reader.rules.digest:
-        return Recorded(tape, tape.exchanges)
-    steps = []
-    for step in tape.exchanges:
-        live = reader.reread(step.request, tape.messages).hash
-        steps.append(step if step.hash == live else step.model_copy(update={"hash": live}))
-    return Recorded(tape, steps)
+        return Recorded(tape, tape.entries)
+    return Recorded(tape, list(_rehashed(tape, reader)))
+
+
+def _rehashed(tape: Tape, reader: Reader) -> Iterable[Entry]:
+    for step in tape.entries:
+        live = None
+        if isinstance(step, ModelStep | HttpStep):
+            live = reader.reread(step.request, tape.messages).hash
+        elif isinstance(step, ToolStep):
+            live = reader.read_tool_call(step.name, step.arguments).hash
+        if live is None or live == getattr(step, "hash", None):
+            yield step
+        else:
+            yield step.model_copy(update={"hash": live})

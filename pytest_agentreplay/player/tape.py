@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_agentreplay.records import ExchangeStep, Timing
+from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, Timing
 
-__all__ = ["MemoryTape", "Tape"]
+__all__ = ["MemoryTape", "Tape", "WritableTape"]
 
 
 class Tape(Protocol):
-    """An ordered record of one run's exchanges."""
+    """An ordered record of one run's steps."""
 
     @property
-    def exchanges(self) -> Sequence[ExchangeStep]:
-        """The recorded exchanges, in order."""
+    def entries(self) -> Sequence[Entry]:
+        """The recorded steps between head and end, in order."""
 
     @property
     def messages(self) -> Mapping[str, Any]:
@@ -26,28 +26,30 @@ class Tape(Protocol):
 class WritableTape(Tape, Protocol):
     """A tape that is being recorded."""
 
-    def append(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
-        """Add a completed exchange; it is durable when this returns."""
+    def append(self, step: Entry, messages: Mapping[str, Any]) -> None:
+        """Add a completed step; it is durable when this returns."""
 
-    def carry(self, step: ExchangeStep, *, began: float) -> None:
-        """Take over an exchange that was served from another tape, whose messages this one has been given.
-
-        ``began`` is when that was, in seconds from the start of the run.
-        """
+    def carry(self, step: Entry, *, began: float) -> None:
+        """Take over a step that was served from another tape, whose messages this one has been given."""
 
 
 @dataclass
 class MemoryTape:
     """A tape in memory: lost when the process ends."""
 
-    exchanges: list[ExchangeStep] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
     messages: dict[str, Any] = field(default_factory=dict)
 
-    def append(self, step: ExchangeStep, messages: Mapping[str, Any]) -> None:
-        """Add a completed exchange."""
-        self.messages.update(messages)
-        self.exchanges.append(step)
+    @property
+    def exchanges(self) -> list[ExchangeStep]:
+        """The entries that are requests with their answers."""
+        return [step for step in self.entries if isinstance(step, ModelStep | HttpStep)]
 
-    def carry(self, step: ExchangeStep, *, began: float) -> None:
-        """Take over an exchange of another tape."""
-        self.exchanges.append(step.model_copy(update={"timing": Timing(began=began, took=0.0)}))
+    def append(self, step: Entry, messages: Mapping[str, Any]) -> None:
+        """Add a completed step."""
+        self.messages.update(messages)
+        self.entries.append(step)
+
+    def carry(self, step: Entry, *, began: float) -> None:
+        """Take over a step of another tape."""
+        self.entries.append(step.model_copy(update={"timing": Timing(began=began, took=0.0)}))

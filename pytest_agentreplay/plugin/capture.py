@@ -27,8 +27,9 @@ from pytest_agentreplay.session import AgentRun, Outcome, Session, open_session,
 from pytest_agentreplay.settings import Settings, resolve_settings
 from pytest_agentreplay.taps.http import patch_http_clients
 from pytest_agentreplay.taps.network import guard_network
-from pytest_agentreplay.taps.owners import Registry
+from pytest_agentreplay.taps.owners import Registry, installed
 from pytest_agentreplay.taps.threads import carry_owner_into_threads
+from pytest_agentreplay.taps.tools import RECORDED_PROCESS
 
 __all__ = ["Capture"]
 
@@ -44,6 +45,7 @@ class Capture:
         self._failed: set[str] = set()  # tests whose recording was made by an attempt that failed
         self._folder = Path()
         self._patches = ExitStack()
+        self._patches.enter_context(installed(self.registry))
         self._patches.enter_context(patch_http_clients(self.registry))
         self._patches.enter_context(carry_owner_into_threads(self.registry))
         self.renew_guard = self._patches.enter_context(guard_network(self.registry))
@@ -64,6 +66,7 @@ class Capture:
         session.player.test = _from_here(item)
         self.registry.running = session
         self.registry.enter(session)
+        os.environ[RECORDED_PROCESS] = item.nodeid
         if session.recording is not None:
             _let_through_block_network(item)
         return session
@@ -72,6 +75,7 @@ class Capture:
         """Close the session of a test; nothing is owned from here on."""
         self.registry.running = None
         self.registry.enter(None)
+        os.environ.pop(RECORDED_PROCESS, None)
         outcome = session.close(passed=passed)
         self.outcomes.append(_report_attribute(outcome, test=session.player.test, passed=passed))
         if passed:

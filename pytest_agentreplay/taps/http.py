@@ -145,7 +145,8 @@ class _HttpxTap:
     def _decide(self, request: Any) -> tuple[Owner, Serve | Ticket]:
         __tracebackhide__ = True
         owner, asked = self._registry.settle(lambda owner: owner.reader.read(_read_request(request, owner)))
-        return owner, owner.player.ask(asked, call_site=find_call_site)
+        scope = self._registry.scope()
+        return owner, owner.player.ask(asked, call_site=find_call_site, lane_name=scope.lane, parent=scope.parent)
 
     def _answer(self, step: ExchangeStep, request: Any) -> Any:
         response, error = step.response, step.error

@@ -8,9 +8,11 @@ owner goes to the running test.
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,7 +21,10 @@ from pytest_agentreplay.errors import StrayRequestError
 from pytest_agentreplay.player import Player
 from pytest_agentreplay.reader import Asked, Reader
 
-__all__ = ["Carried", "Owner", "Registry", "StrayRequestWarning"]
+__all__ = ["Carried", "Owner", "Registry", "Scope", "StrayRequestWarning", "installed", "installed_registry"]
+
+# One a process, like the patches it goes with: decorated tools look here for the test they run in.
+_installed: list[Registry] = []
 
 
 class StrayRequestWarning(UserWarning):
@@ -47,10 +52,19 @@ class Owner(Protocol):
 
 
 @dataclass(frozen=True)
+class Scope:
+    """What else is known of code that runs: the lane it was told to use, and the recorded tool it runs inside."""
+
+    lane: str | None = None
+    parent: str | None = None
+
+
+@dataclass(frozen=True)
 class Carried:
-    """An owner that a thread or a pool's job was given when it was started."""
+    """An owner and a scope that a thread or a pool's job was given when it was started."""
 
     owner: Owner | None
+    scope: Scope = Scope()
 
 
 class Registry:
@@ -58,6 +72,8 @@ class Registry:
 
     def __init__(self) -> None:
         self.running: Owner | None = None
+        self._process = os.getpid()
+        self._scope: ContextVar[Scope | None] = ContextVar("agent_replay_scope", default=None)
         self._current: ContextVar[Owner | Carried | None] = ContextVar("agent_replay_owner", default=None)
 
     def enter(self, owner: Owner | Carried | None) -> Token[Owner | Carried | None]:
@@ -71,7 +87,21 @@ class Registry:
     def carry(self) -> Carried:
         """Return the current owner in the form that a thread or a job takes along."""
         found = self._current.get()
-        return found if isinstance(found, Carried) else Carried(found)
+        return Carried(found.owner if isinstance(found, Carried) else found, self.scope())
+
+    def scope(self) -> Scope:
+        """Return the scope of what runs here and now."""
+        found = self._current.get()
+        return self._scope.get() or (found.scope if isinstance(found, Carried) else Scope())
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[None]:
+        """Give what runs in this block a scope."""
+        token = self._scope.set(scope)
+        try:
+            yield
+        finally:
+            self._scope.reset(token)
 
     def concerns_no_one(self) -> bool:
         """Return whether a request made here and now is none of our business."""
@@ -84,6 +114,16 @@ class Registry:
         found = self._current.get()
         owner = found.owner if isinstance(found, Carried) else found
         return owner if owner is not None and owner.is_open else None
+
+    def of_tool(self, name: str) -> Owner | None:
+        """Return the test that a tool's call belongs to, or ``None`` where no test is concerned.
+
+        Raises :class:`StrayRequestError` where its test is over, or in a child process, whose record would be lost.
+        """
+        if self.concerns_no_one():
+            return None
+        self._refuse_child_process(f"The tool {name!r}")
+        return self.answerable(f"the tool {name!r}")
 
     def answerable(self, what: str) -> Owner | None:
         """Return the test whose rules a connection made here and now must keep to, or ``None``.
@@ -103,6 +143,7 @@ class Registry:
 
         Raises :class:`StrayRequestError` for a request that no running test owns or knows.
         """
+        self._refuse_child_process("A request")
         owner = self.named()
         if owner is not None:
             return owner, read(owner)
@@ -121,6 +162,28 @@ class Registry:
         if stale is None or running.player.knows(asked):
             return running, asked
         raise StrayRequestError(_stray(stale, running, f"A request to {asked.url}", is_unknown=True))
+
+    def _refuse_child_process(self, what: str) -> None:
+        if os.getpid() != self._process:
+            raise StrayRequestError(
+                f"{what} was called in a child process, where it can be neither recorded nor answered.\n"
+                "  Call it in the test's own process: in a thread, a task, or the main program."
+            )
+
+
+@contextmanager
+def installed(registry: Registry) -> Iterator[None]:
+    """Make a registry the one that decorated tools ask, for the length of this block."""
+    _installed.append(registry)
+    try:
+        yield
+    finally:
+        _installed.remove(registry)
+
+
+def installed_registry() -> Registry | None:
+    """Return the registry that decorated tools ask, or ``None`` outside recorded sessions."""
+    return _installed[-1] if _installed else None
 
 
 def _recorded_for(stale: Owner | None, running: Owner) -> str:
