@@ -138,7 +138,7 @@ class _Loader:
             self._read_exchange(fields | {"kind": kind}, row)
         elif kind == "run.end":
             self._read_end(fields)
-        elif kind in _PLAIN_KINDS:
+        elif isinstance(kind, str) and kind in _PLAIN_KINDS:
             self._read_plain(fields | {"kind": kind}, row)
         else:
             self._refuse(f"a line of kind {kind!r} is not expected here", _RECORD_AGAIN)

@@ -8,7 +8,6 @@ between two of them, the tools of one turn above all, stands in the order in whi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -18,7 +17,6 @@ from pytest_agentreplay.records import Entry, HttpStep, ModelStep, ToolStep
 __all__ = ["canonical_order", "lane_label", "tool_label"]
 
 _Lane: TypeAlias = list[Entry]
-_LABEL = re.compile(r"[0-9a-f]{8}(\.\d+)?")
 
 
 def canonical_order(steps: Iterable[Entry]) -> list[Entry]:
@@ -81,7 +79,7 @@ def _relabelled(lanes: list[_Lane]) -> list[Entry]:
     ordered: list[tuple[Entry, str]] = []
     for lane in lanes:
         label = lane[0].lane
-        if label == "" or _LABEL.fullmatch(label):
+        if not label.startswith("@"):  # a lane that the user named keeps its name
             opening = _opening_hash(lane)
             opened[opening] = opened.get(opening, 0) + 1
             label = lane_label(opening, ordinal=opened[opening]) if label else ""
