@@ -226,11 +226,15 @@ class AttemptStep(_Step):
 
 
 class ToolFailure(_Record):
-    """An exception that a tool raised: its type as ``MODULE:NAME``, its message, its arguments where they are JSON."""
+    """An exception that a tool raised: its type as ``MODULE:NAME``, its message, and what makes it again.
+
+    ``args`` and ``state`` (its attributes) are spelled as :func:`values.spell` does, where they can be.
+    """
 
     type: str
     message: str
     args: list[Any] | None = None
+    state: dict[str, Any] | None = None
 
 
 class ToolStep(_Step):

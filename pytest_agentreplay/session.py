@@ -45,14 +45,15 @@ _USER_AGENT = re.compile(r"([A-Za-z][\w.-]*(?:/Python)?)[/ ]v?(\d[\w.+-]*)")
 class Outcome:
     """What a session did with its cassette.
 
-    ``exchanges`` counts what was served or recorded, ``resumed`` what was taken over from an unfinished recording at
-    ``partial``, which is named when it is still there, and ``torn`` says what could not be; ``dropped`` are recorded
-    steps that a new recording left out, ``unplayed`` the positions of those that a replay did not ask for.
+    ``exchanges`` and ``tools`` count what was served or recorded, ``resumed`` what was taken over from an unfinished
+    recording at ``partial``, which is named when it is still there, and ``torn`` says what could not be; ``dropped``
+    are recorded steps that a new recording left out, ``unplayed`` the positions of those that a replay did not ask for.
     """
 
     action: Action
     path: Path
     exchanges: int
+    tools: int = 0
     resumed: int = 0
     torn: str | None = None
     partial: Path | None = None
@@ -102,30 +103,41 @@ class Session:
         self.is_open = False
         recording = self.recording
         if recording is None:
-            served = self.player.served
+            served, played = self.player.served, self.player.tools.played
             left = tuple(self.player.recorded.unplayed()) if self.player.recorded else ()
-            action: Action = "replayed" if served else "nothing"
-            return Outcome(action, self.path, served, partial=self._partial, unplayed=left)
+            action: Action = "replayed" if served or played else "nothing"
+            return Outcome(action, self.path, served, tools=played, partial=self._partial, unplayed=left)
         count = len(recording.exchanges)
-        if count and self._adds_nothing(passed=passed):
+        tools = sum(isinstance(step, ToolStep) for step in recording.entries)
+        holds_something = bool(count or tools)
+        if holds_something and self._adds_nothing(passed=passed):
             recording.discard()
-            return Outcome("replayed", self.path, count)
-        if count and self._is_worth_closing(passed=passed):
+            return Outcome("replayed", self.path, count, tools=tools)
+        if holds_something and self._is_worth_closing(passed=passed):
             end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(recording))
             recording.close(end, versions=_versions_in(self.player.clients))
             return Outcome(
-                "recorded", self.path, count, resumed=self._resumed, torn=self._torn, dropped=self._dropped()
+                "recorded",
+                self.path,
+                count,
+                tools=tools,
+                resumed=self._resumed,
+                torn=self._torn,
+                dropped=self._dropped(),
             )
-        recording.leave()
+        if holds_something or self._resumed:
+            recording.leave()
+        else:
+            recording.discard()  # notes without anything to go with
         kept = recording.partial if recording.partial.exists() else None
-        return Outcome("kept" if count else "nothing", self.path, count, resumed=self._resumed, partial=kept)
+        action = "kept" if holds_something else "nothing"
+        return Outcome(action, self.path, count, tools=tools, resumed=self._resumed, partial=kept)
 
     def _adds_nothing(self, *, passed: bool) -> bool:
         """Return whether the cassette already says all that this run did, so that it stays as it is."""
         if self._resumed or self.player.in_flight or self.recording is None or not self.path.exists():
             return False
-        is_all_served = self.player.served == len(self.recording.exchanges)
-        return is_all_served and not (passed and (self._dropped() or self._failed_before))
+        return not self.recording.added and not (passed and (self._dropped() or self._failed_before))
 
     def _is_worth_closing(self, *, passed: bool) -> bool:
         """Return whether a recording becomes the cassette; one of a failing test never replaces a good cassette."""
@@ -134,7 +146,7 @@ class Session:
         if passed:
             return True
         exchanges = [step for step in self.player.completed if isinstance(step, ModelStep | HttpStep)]
-        is_whole = bool(exchanges) and exchanges[-1].error is None and not self._dropped()
+        is_whole = (not exchanges or exchanges[-1].error is None) and not self._dropped()
         return is_whole and not self.path.exists()
 
     def _dropped(self) -> tuple[str, ...]:
@@ -229,16 +241,17 @@ class AgentRun:
         summary: str | None = None,
         dropped_messages: int | None = None,
     ) -> None:
-        """Note on the tape that the agent shortened its conversation here."""
+        """Note on the tape that the agent shortened its conversation: beside the request that was answered last."""
         redact = self._session.reader.rules.redactor.value
+        registry = installed_registry()
         self._session.player.note(
             CompactionStep(
-                phase=self._session.player.phase,
                 tokens_before=tokens_before,
                 tokens_after=tokens_after,
                 summary=redact(summary),
                 dropped_messages=dropped_messages,
-            )
+            ),
+            lane_name=registry.scope().lane if registry else None,
         )
 
     @property

@@ -112,7 +112,9 @@ def collect_stats(paths: Iterable[Path]) -> Stats:
 def drop_steps(path: Path, positions: Collection[int]) -> None:
     """Rewrite a cassette without the steps at ``positions``."""
     tape = load_cassette(path)
-    kept = [step for position, step in enumerate(tape.entries) if position not in positions]
+    # The order of a file is canonical already; its ranks say so, which are not written.
+    ranked = [step.model_copy(update={"rank": position}) for position, step in enumerate(tape.entries)]
+    kept = [step for position, step in enumerate(ranked) if position not in positions]
     turns = sum(step.kind == "model" for step in kept)
     end = (tape.end or RunEnd()).model_copy(update={"turns": turns})
     write_cassette(path, start=tape.start, end=end, entries=kept, messages=tape.messages)

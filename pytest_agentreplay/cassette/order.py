@@ -3,16 +3,17 @@
 Lanes stand in the order of their opening steps.  Openings that were in flight at the same time arrived in an order
 that is chance, and stand by hash; equal ones among them by their answers.  A lane that was opened inside a tool stands
 after the lane that called the tool, in the order of the calls.  Requests of a lane keep their order; what was done
-between two of them, the tools of one turn above all, stands in the order in which the model asked for it.
+between two of them, the tools of one turn above all, stands in the order in which the model asked for it, and what no
+model asked for in the order of time, by content where it was done at the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from pytest_agentreplay.canonical import content_hash
-from pytest_agentreplay.records import Entry, HttpStep, ModelStep, ToolStep
+from pytest_agentreplay.records import Entry, HttpStep, ModelStep, PermissionStep, ToolStep
 
 __all__ = ["canonical_order", "lane_label", "tool_label"]
 
@@ -21,9 +22,10 @@ _Lane: TypeAlias = list[Entry]
 
 def canonical_order(steps: Iterable[Entry]) -> list[Entry]:
     """Return the steps in canonical order, their lanes and tools named by content."""
-    lanes: dict[str, _Lane] = {}
+    lanes: dict[tuple[str, str | None], _Lane] = {}
     for step in steps:
-        lanes.setdefault(step.lane, []).append(step)
+        # What belongs to no conversation belongs to what it was done inside.
+        lanes.setdefault((step.lane, None if step.lane else step.parent), []).append(step)
     return _relabelled(_as_tree([_in_turn(lane) for lane in lanes.values()]))
 
 
@@ -43,33 +45,56 @@ def _in_turn(lane: _Lane) -> _Lane:
     turn: _Lane = []
     for step in lane:
         if isinstance(step, ModelStep | HttpStep):
-            ordered += [*sorted(turn, key=_place_in_turn), step]
+            ordered += [*_by_call(turn), step]
             turn = []
         else:
             turn.append(step)
-    return [*ordered, *sorted(turn, key=_place_in_turn)]
+    return [*ordered, *_by_call(turn)]
 
 
-def _place_in_turn(step: Entry) -> tuple[float, float]:
-    # The sort is stable: what the model did not rank stays as it came, after what it did.
-    return (float("inf"), _span(step)[0]) if step.rank is None else (float(step.rank), 0.0)
+def _by_call(turn: _Lane) -> _Lane:
+    """Order what was done in one turn: as the model ranked it, then the rest."""
+    calls = _with_their_decisions(turn)
+    ranked = sorted((call for call in calls if call[-1].rank is not None), key=lambda call: call[-1].rank or 0)
+    rest = _by_content([call for call in calls if call[-1].rank is None], key=lambda call: _hash_of(call[-1]))
+    return [step for call in (*ranked, *rest) for step in call]
+
+
+def _with_their_decisions(turn: _Lane) -> list[_Lane]:
+    """Keep each tool's call together with the decision that was made right before it."""
+    calls: list[_Lane] = []
+    for step in turn:
+        if calls and isinstance(step, ToolStep) and isinstance(calls[-1][-1], PermissionStep):
+            calls[-1].append(step)
+        else:
+            calls.append([step])
+    return calls
 
 
 def _as_tree(lanes: list[_Lane]) -> list[_Lane]:
-    children: dict[str | None, list[_Lane]] = {}
+    tools = {step.id: lane for lane in lanes for step in lane if isinstance(step, ToolStep)}
+    children: dict[str, list[_Lane]] = {}
+    roots: list[_Lane] = []
     for lane in lanes:
-        children.setdefault(lane[0].parent, []).append(lane)
+        parent = lane[0].parent
+        if parent is None or tools.get(parent, lane) is lane:
+            roots.append(lane)
+        else:
+            children.setdefault(parent, []).append(lane)
     ordered: list[_Lane] = []
-    tools = {step.id for lane in lanes for step in lane if isinstance(step, ToolStep)}
-    roots = [lane for parent, found in children.items() if parent not in tools for lane in found]
-    pending = list(reversed(_by_opening(roots)))
+    pending = _last_first(roots)
     while pending:
         lane = pending.pop()
         ordered.append(lane)
-        inside = [children[step.id] for step in lane if isinstance(step, ToolStep) and step.id in children]
+        inside = [children.pop(step.id) for step in lane if isinstance(step, ToolStep) and step.id in children]
         for found in reversed(inside):
-            pending += reversed(_by_opening(found))
-    return ordered
+            pending += _last_first(found)
+    # Lanes that were opened inside each other's tools are reached from nowhere; no recording makes them.
+    return [*ordered, *(lane for found in children.values() for lane in found)]
+
+
+def _last_first(lanes: list[_Lane]) -> list[_Lane]:
+    return list(reversed(_by_content(lanes, key=_opening_hash)))
 
 
 def _relabelled(lanes: list[_Lane]) -> list[Entry]:
@@ -92,11 +117,12 @@ def _relabelled(lanes: list[_Lane]) -> list[Entry]:
 
 
 def _named(step: Entry, label: str, tools: dict[str | None, str]) -> Entry:
-    changes: dict[str, str] = {"lane": label} if step.lane != label else {}
+    changes: dict[str, str | None] = {"lane": label} if step.lane != label else {}
     if isinstance(step, ToolStep) and tools[step.id] != step.id:
         changes["id"] = tools[step.id]
-    if step.parent is not None and tools.get(step.parent, step.parent) != step.parent:
-        changes["parent"] = tools[step.parent]
+    parent = tools.get(step.parent)  # of a call that never ended there is no step, and nothing is inside it
+    if parent != step.parent:
+        changes["parent"] = parent
     return step.model_copy(update=changes) if changes else step
 
 
@@ -109,12 +135,13 @@ def _hash_of(step: Entry) -> str:
     return getattr(step, "hash", "") or content_hash(step.model_dump(mode="json"))
 
 
-def _by_opening(lanes: list[_Lane]) -> list[_Lane]:
+def _by_content(items: list[_Lane], *, key: Callable[[_Lane], str]) -> list[_Lane]:
+    """Order by time, and what began together by its key and its answers."""
     ordered = []
-    for cluster in _in_flight_together(lanes):
+    for cluster in _in_flight_together(items):
         equal: dict[str, list[_Lane]] = {}
-        for lane in cluster:
-            equal.setdefault(_opening_hash(lane), []).append(lane)
+        for item in cluster:
+            equal.setdefault(key(item), []).append(item)
         for _, group in sorted(equal.items()):
             # Equal requests made one after the other keep their order: the first recorded is served first.
             for together in _in_flight_together(group):
@@ -122,21 +149,22 @@ def _by_opening(lanes: list[_Lane]) -> list[_Lane]:
     return ordered
 
 
-def _in_flight_together(lanes: Sequence[_Lane]) -> list[list[_Lane]]:
-    """Group lanes, in order of time, whose opening steps overlap."""
+def _in_flight_together(items: Sequence[_Lane]) -> list[list[_Lane]]:
+    """Group, in order of time, what begins with steps that overlap."""
     clusters: list[list[_Lane]] = []
     latest = 0.0
-    for lane in sorted(lanes, key=lambda lane: _span(lane[0])):
-        began, ended = _span(lane[0])
+    for item in sorted(items, key=_span):
+        began, ended = _span(item)
         if clusters and began < latest:
-            clusters[-1].append(lane)
+            clusters[-1].append(item)
         else:
-            clusters.append([lane])
+            clusters.append([item])
         latest = max(latest, ended)
     return clusters
 
 
-def _span(step: Entry) -> tuple[float, float]:
+def _span(item: _Lane) -> tuple[float, float]:
+    step = next((step for step in item if not isinstance(step, PermissionStep)), item[0])
     timing = step.timing
     return (timing.began, timing.began + timing.took) if timing else (0.0, 0.0)
 

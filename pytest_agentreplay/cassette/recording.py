@@ -34,6 +34,7 @@ from pytest_agentreplay.records import (
     RunStart,
     Step,
     Timing,
+    ToolStep,
 )
 from pytest_agentreplay.redact import Redactor, find_leak
 
@@ -56,6 +57,7 @@ class Recording:
         self.partial = partial_path(path)
         self.entries: list[Entry] = []
         self.messages: dict[str, Any] = {}
+        self.added = 0  # requests and tool calls that were made, not carried
         self._start = start
         self._redactor = redactor
         self._writer = _Writer()
@@ -104,13 +106,15 @@ class Recording:
             if not self._is_over:
                 self.messages.update(messages)
                 self._write(step)
+                self.added += isinstance(step, ModelStep | HttpStep | ToolStep)
 
-    def carry(self, step: Entry, *, began: float) -> None:
+    def carry(self, step: Entry, *, began: float, rank: int | None = None) -> None:
         """Take over a step that was served from the cassette or from the recording that is resumed.
 
-        ``began`` is when that was in this run: the order of equal requests is that of one run, not of two.
+        ``began`` is when that was in this run: the order of equal requests is that of one run, not of two; ``rank``
+        is the place of a tool's call among those of its turn.
         """
-        carried = step.model_copy(update={"timing": Timing(began=began, took=0.0)})
+        carried = step.model_copy(update={"timing": Timing(began=began, took=0.0), "rank": rank})
         with self._lock:
             if id(step) in self._on_file:
                 self.entries.append(carried)

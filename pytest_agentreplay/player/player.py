@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -122,7 +123,7 @@ class Player:
                 self._raise(self.stopped)
             lane = self._lanes.place(asked, label=_label_of_lane, name=lane_name)
             self.calls.append(describe.short_name(asked))
-            step = self._find(asked, lane)
+            step = self._find(asked, lane, parent=parent)
             self.trail.append((lane.label, asked.hash))
             if step is not None:
                 return self._serve(step, asked, lane)
@@ -187,16 +188,33 @@ class Player:
         result: Any = None,
         result_type: str | None = None,
         failure: ToolFailure | None = None,
+        is_error: bool = False,
     ) -> ToolStep:
-        """Record what came of a tool's call.  Durable when this returns."""
+        """Record what came of a tool's call; ``is_error`` says that the result is one.  Durable when this returns."""
         with self._lock:
-            return self.tools.complete(ticket, result=result, result_type=result_type, failure=failure)
+            return self.tools.complete(
+                ticket, result=result, result_type=result_type, failure=failure, is_error=is_error
+            )
 
-    def note(self, step: Entry) -> None:
-        """Record a step that answers nothing: a compaction, an approval."""
+    @contextmanager
+    def tool_in_flight(self) -> Iterator[None]:
+        """Keep a recording open for the tool that runs in this block."""
         with self._lock:
-            if self.recording is not None:
-                self.record(step, {})
+            self.in_flight += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.in_flight -= 1
+
+    def note(self, step: Entry, *, lane_name: str | None = None) -> None:
+        """Record a step that answers nothing, a compaction say, in a named lane or beside the last answer."""
+        with self._lock:
+            lane = f"@{lane_name}" if lane_name else None
+            beside = self._last_exchange(lane)
+            place = {"lane": beside.lane, "parent": beside.parent} if beside else {"lane": lane or ""}
+            timing = Timing(began=self.now(), took=0.0)
+            self.record(step.model_copy(update={**place, "phase": self.phase, "timing": timing}), {})
 
     def stop(self, error: ReplayStop) -> NoReturn:
         """Remember what ends this run, and raise it; every later request raises it again."""
@@ -223,10 +241,16 @@ class Player:
         report = describe.unplayed(self.scene(None), self.recorded.steps, left, phase=phases[-1])
         return ReplayDivergenceError(report, kind="unplayed")
 
-    def _find(self, asked: Asked, lane: Lane) -> ExchangeStep | None:
+    def _last_exchange(self, lane: str | None) -> ExchangeStep | None:
+        for step in reversed(self.completed):
+            if isinstance(step, ModelStep | HttpStep) and lane in (None, step.lane):
+                return step
+        return None
+
+    def _find(self, asked: Asked, lane: Lane, *, parent: str | None) -> ExchangeStep | None:
         found = None
         for source in self.sources:
-            position = source.find(asked.hash, lane)
+            position = source.find(asked.hash, lane, parent=parent)
             if position is not None:
                 step = source.play(position, lane)
                 found = found or step

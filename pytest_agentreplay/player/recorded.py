@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.player.tape import Tape
 from pytest_agentreplay.reader import Reader
-from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, PermissionStep, ToolStep
 
 __all__ = ["Recorded", "recorded_for"]
 
@@ -28,7 +27,7 @@ class Recorded:
         self.played = [not isinstance(step, _Asked) for step in steps]
         self._lanes: dict[str, list[int]] = {}
         self._next: dict[str, int] = {}
-        self._openings: dict[str, deque[int]] = {}
+        self._openings: dict[str, list[int]] = {}  # not played yet, as the tools below
         self._by_hash: dict[str, list[int]] = {}
         self._by_endpoint: dict[tuple[str, str], int] = {}
         self._tools: dict[str, list[int]] = {}
@@ -56,19 +55,19 @@ class Recorded:
         assert isinstance(step, ModelStep | HttpStep)
         return step
 
-    def find(self, request_hash: str, lane: Lane) -> int | None:
-        """Return the unplayed step that answers a request: the next of its lane, or one that opens a lane."""
+    def find(self, request_hash: str, lane: Lane, *, parent: str | None = None) -> int | None:
+        """Return the unplayed step that answers a request: the next of its lane, or one that opens a lane.
+
+        ``parent`` is the tool that the request is made inside; what was recorded inside a tool answers no other.
+        """
         following = self.next_for(lane)
         if following is not None and self.exchange(following).hash == request_hash:
             return following
-        opening = self._openings.get(request_hash)
-        return opening[0] if opening else None
+        return self._nearest(self._openings.get(request_hash, ()), lane=None, parent=parent)
 
-    def find_tool(self, call_hash: str, *, lane: str | None) -> int | None:
+    def find_tool(self, call_hash: str, *, lane: str, parent: str | None = None) -> int | None:
         """Return the first unplayed call of a tool, in its conversation if it is there, else anywhere."""
-        unplayed = [position for position in self._tools.get(call_hash, ()) if not self.played[position]]
-        at_home = (position for position in unplayed if self.steps[position].lane == lane)
-        return next(at_home, unplayed[0] if unplayed else None)
+        return self._nearest(self._tools.get(call_hash, ()), lane=lane, parent=parent)
 
     def follows(self, lane: Lane) -> str | None:
         """Return the recorded lane that a live conversation follows."""
@@ -102,13 +101,15 @@ class Recorded:
         return step
 
     def play_tool(self, position: int, *, whole: bool) -> list[Entry]:
-        """Mark a tool's call as played, and return it; with ``whole`` also what was recorded inside it."""
+        """Mark a tool's call as played, and return it after its decision; ``whole`` takes what is inside it along."""
         step = self.steps[position]
         self._mark(position)
+        before = self.steps[position - 1] if position else step
         inside = self._inside_of(step) if whole and isinstance(step, ToolStep) else []
         for nested in inside:
             self._mark(nested)
-        return [step, *(self.steps[nested] for nested in inside)]
+        decision = [before] if isinstance(before, PermissionStep) else []
+        return [*decision, step, *(self.steps[nested] for nested in inside)]
 
     def unplayed(self) -> list[int]:
         """Return the positions that have not been played, in order."""
@@ -120,12 +121,30 @@ class Recorded:
         self._by_hash.setdefault(step.hash, []).append(position)
         self._by_endpoint[step.request.method, step.request.url] = position
         if len(lane) == 1:
-            self._openings.setdefault(step.hash, deque()).append(position)
+            self._openings.setdefault(step.hash, []).append(position)
+
+    def _nearest(self, positions: Sequence[int], *, lane: str | None, parent: str | None) -> int | None:
+        """Return the first of some positions: of those inside the same tool, of those in the same lane, or of all."""
+        best, rating = None, -1
+        for position in positions:
+            step = self.steps[position]
+            if step.parent is not None and parent is None:
+                continue
+            found = 2 * (step.parent == parent) + (lane is None or step.lane == lane)
+            if found > rating:
+                best, rating = position, found
+            if rating == 3:
+                break
+        return best
 
     def _mark(self, position: int) -> None:
         self.played[position] = True
         step = self.steps[position]
-        waiting = self._openings.get(step.hash) if isinstance(step, ModelStep | HttpStep) else None
+        waiting: list[int] | None = None
+        if isinstance(step, ToolStep):
+            waiting = self._tools.get(step.hash)
+        elif isinstance(step, ModelStep | HttpStep):
+            waiting = self._openings.get(step.hash)
         if waiting and position in waiting:
             waiting.remove(position)
 

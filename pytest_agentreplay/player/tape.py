@@ -29,8 +29,11 @@ class WritableTape(Tape, Protocol):
     def append(self, step: Entry, messages: Mapping[str, Any]) -> None:
         """Add a completed step; it is durable when this returns."""
 
-    def carry(self, step: Entry, *, began: float) -> None:
-        """Take over a step that was served from another tape, whose messages this one has been given."""
+    def carry(self, step: Entry, *, began: float, rank: int | None = None) -> None:
+        """Take over a step that was served from another tape, whose messages this one has been given.
+
+        ``rank`` is the place of a tool's call among those of its turn.
+        """
 
 
 @dataclass
@@ -50,6 +53,6 @@ class MemoryTape:
         self.messages.update(messages)
         self.entries.append(step)
 
-    def carry(self, step: Entry, *, began: float) -> None:
+    def carry(self, step: Entry, *, began: float, rank: int | None = None) -> None:
         """Take over a step of another tape."""
-        self.entries.append(step.model_copy(update={"timing": Timing(began=began, took=0.0)}))
+        self.entries.append(step.model_copy(update={"timing": Timing(began=began, took=0.0), "rank": rank}))

@@ -6,14 +6,13 @@ id of the call and its place among those of its turn.  Equal calls are answered 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_agentreplay.canonical import canonical_json
+from pytest_agentreplay.canonical import canonical_json, parse_json
 from pytest_agentreplay.cassette.order import tool_label
-from pytest_agentreplay.errors import ToolRefusedError
+from pytest_agentreplay.errors import ToolDeniedError, ToolRefusedError
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.reader import ToolCalled
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.player.player import Player
 
 __all__ = ["ServeTool", "Surprise", "ToolTicket", "Toolbox"]
+
+_DENIED = f"{ToolDeniedError.__module__}:{ToolDeniedError.__qualname__}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,19 @@ class _Pending:
     """A call that a model has asked for and nobody has made yet."""
 
     lane: Lane
+    name: str
+    arguments: str
     tool_use_id: str
     rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The recorded step of a call; ``played`` are the steps that went with it, ``is_answer`` says that it answers."""
+
+    step: ToolStep
+    played: Sequence[Entry]
+    is_answer: bool
 
 
 @dataclass
@@ -77,13 +89,15 @@ class Toolbox:
     surprises: list[Surprise] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._unread: list[Lane] = []
-        self._pending: dict[tuple[str, str], deque[_Pending]] = {}
+        self.played = 0  # recorded calls that were made again
+        self._unread: dict[Lane, None] = {}
+        self._pending: list[_Pending] = []
         self._ordinals: dict[str, int] = {}
+        self._taken = {step.id for source in self.player.sources for step in source.steps if isinstance(step, ToolStep)}
 
     def expect_calls_of(self, lane: Lane) -> None:
         """Note that a conversation has been answered; the answer is read when a tool is called."""
-        self._unread.append(lane)
+        self._unread[lane] = None
 
     def ask(
         self,
@@ -113,14 +127,14 @@ class Toolbox:
             phase=player.phase,
             began=player.now(),
         )
-        runs = mode == "live" or runs_inside
-        found = self._find(called, lane=lane, whole=not runs)
-        if found and not runs:
+        found = self._find(ticket, runs=mode == "live" or runs_inside)
+        if found is not None and found.is_answer:
             return self._serve(found, ticket)
-        if not found and player.recording is None and mode != "live":
+        if found is None and player.recording is None and mode != "live":
             self._refuse(called, call_site=call_site())
-        ticket.expected = found[0] if found and isinstance(found[0], ToolStep) else None
-        ticket.id = ticket.expected.id if ticket.expected and ticket.expected.id else ticket.id
+        if found is not None:
+            ticket.expected = found.step
+            ticket.id = found.step.id or ticket.id
         return ticket
 
     def complete(
@@ -130,6 +144,7 @@ class Toolbox:
         result: Any = None,
         result_type: str | None = None,
         failure: ToolFailure | None = None,
+        is_error: bool = False,
     ) -> ToolStep:
         """Record what came of a call; of a live tool in replay, remember where it differs from the recording."""
         player = self.player
@@ -148,9 +163,19 @@ class Toolbox:
             result=redact(result),
             result_type=result_type,
             error=failure
-            and failure.model_copy(update={"message": redact(failure.message), "args": redact(failure.args)}),
-            is_error=failure is not None,
+            and failure.model_copy(
+                update={
+                    "message": redact(failure.message),
+                    "args": redact(failure.args),
+                    "state": redact(failure.state),
+                }
+            ),
+            is_error=is_error or failure is not None,
         )
+        if ticket.expected is not None and player.recording is not None and _is_same(step, ticket.expected):
+            self._carry([ticket.expected], ticket)
+            player.completed.append(step)
+            return step
         self._compare(step, ticket.expected)
         if ticket.decision is not None:
             player.record(ticket.decision, {})
@@ -158,48 +183,69 @@ class Toolbox:
         return step
 
     def _label(self, called: ToolCalled) -> str:
-        ordinal = self._ordinals[called.hash] = self._ordinals.get(called.hash, 0) + 1
-        return tool_label(called.hash, ordinal=ordinal)
+        while True:
+            ordinal = self._ordinals[called.hash] = self._ordinals.get(called.hash, 0) + 1
+            label = tool_label(called.hash, ordinal=ordinal)
+            if label not in self._taken:
+                return label
 
     def _take_pending(self, called: ToolCalled, tool_use_id: str | None) -> _Pending | None:
+        if self._unread:  # a conversation that has gone on waits for no call of an earlier turn
+            self._pending = [item for item in self._pending if item.lane not in self._unread]
         for lane in self._unread:
             for answer in lane.answers():
-                for rank, call in enumerate(answer.tool_calls):
-                    waiting = self._pending.setdefault((call.name, call.arguments), deque())
-                    waiting.append(_Pending(lane=lane, tool_use_id=call.id, rank=rank))
+                self._pending += [
+                    _Pending(lane, call.name, call.arguments, tool_use_id=call.id, rank=rank)
+                    for rank, call in enumerate(answer.tool_calls)
+                ]
         self._unread.clear()
-        key = (called.name, canonical_json(called.arguments).decode("utf-8"))
-        waiting = self._pending.get(key, deque())
-        chosen = next((item for item in waiting if item.tool_use_id == tool_use_id), waiting[0] if waiting else None)
+        # A framework may call a tool by another name than the model knows, and with arguments it has filled in: where
+        # the id is known it decides.  Ids can be equal across conversations.
+        named = [item for item in self._pending if tool_use_id and item.tool_use_id == tool_use_id]
+        arguments = canonical_json(called.arguments).decode("utf-8")
+        alike = [item for item in named or self._pending if (item.name, item.arguments) == (called.name, arguments)]
+        akin = alike or named or [item for item in self._pending if _is_akin(item, called)]
+        chosen = next(iter(akin), None)
         if chosen is not None:
-            waiting.remove(chosen)
+            self._pending.remove(chosen)
         return chosen
 
-    def _find(self, called: ToolCalled, *, lane: str, whole: bool) -> list[Entry]:
-        found: list[Entry] = []
+    def _find(self, ticket: ToolTicket, *, runs: bool) -> _Found | None:
+        """Return the recorded step of a call; with ``runs`` its body is to run, unless that was denied."""
+        found = None
         for source in self.player.sources:
-            position = source.find_tool(called.hash, lane=lane)
-            if position is not None:
-                played = source.play_tool(position, whole=whole)
-                found = found or played
+            position = source.find_tool(ticket.called.hash, lane=ticket.lane, parent=ticket.parent)
+            if position is None:
+                continue
+            step = source.steps[position]
+            assert isinstance(step, ToolStep)
+            is_answer = not runs or (step.error is not None and step.error.type == _DENIED)
+            played = source.play_tool(position, whole=is_answer)
+            found = found or _Found(step=step, played=played, is_answer=is_answer)
+        self.played += found is not None
         return found
 
-    def _serve(self, found: Sequence[Entry], ticket: ToolTicket) -> ServeTool:
+    def _serve(self, found: _Found, ticket: ToolTicket) -> ServeTool:
         player = self.player
-        step = found[0]
-        assert isinstance(step, ToolStep)
         if player.recording is not None:
-            for entry in found:
-                player.recording.carry(entry, began=player.now())
-        player.completed.append(step.model_copy(update={"rank": ticket.rank}))
+            self._carry(found.played, ticket)
+        step = found.step
+        player.completed.append(step if ticket.rank is None else step.model_copy(update={"rank": ticket.rank}))
         return ServeTool(step)
+
+    def _carry(self, entries: Sequence[Entry], ticket: ToolTicket) -> None:
+        recording = self.player.recording
+        assert recording is not None
+        for entry in entries:
+            is_inside = entry.parent != entries[0].parent
+            began, rank = (self.player.now(), None) if is_inside else (ticket.began, ticket.rank)
+            recording.carry(entry, began=began, rank=rank)
 
     def _compare(self, step: ToolStep, expected: ToolStep | None) -> None:
         if self.player.recording is not None or expected is None:
             return
-        recorded, now = _outcome(expected), _outcome(step)
-        if canonical_json(recorded) != canonical_json(now):
-            self.surprises.append(Surprise(name=step.name, recorded=recorded, now=now))
+        if not _is_same(step, expected):
+            self.surprises.append(Surprise(name=step.name, recorded=_outcome(expected), now=_outcome(step)))
 
     def _refuse(self, called: ToolCalled, *, call_site: str | None) -> NoReturn:
         player = self.player
@@ -217,6 +263,25 @@ class Toolbox:
             if isinstance(step := player.recorded.steps[position], ToolStep)
         ]
         player.diverge("changed", describe.changed_tool(scene, called, left))
+
+
+def _is_akin(item: _Pending, called: ToolCalled) -> bool:
+    """Return whether a call is one that a model asked for, with arguments that the agent added or left out."""
+    if item.name != called.name or not isinstance(called.arguments, dict):
+        return False
+    try:
+        asked = parse_json(item.arguments.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return False
+    if not isinstance(asked, dict):
+        return False
+    shared = asked.keys() & called.arguments.keys()
+    is_part = len(shared) == min(len(asked), len(called.arguments))
+    return is_part and all(canonical_json(asked[key]) == canonical_json(called.arguments[key]) for key in shared)
+
+
+def _is_same(step: ToolStep, recorded: ToolStep) -> bool:
+    return canonical_json(_outcome(step)) == canonical_json(_outcome(recorded))
 
 
 def _outcome(step: ToolStep) -> Any:

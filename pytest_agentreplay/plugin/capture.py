@@ -25,11 +25,12 @@ from pytest_agentreplay.plugin.shared import SharedPhase
 from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import AgentRun, Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import Settings, resolve_settings
+from pytest_agentreplay.taps.frameworks import record_framework_tools
 from pytest_agentreplay.taps.http import patch_http_clients
 from pytest_agentreplay.taps.network import guard_network
-from pytest_agentreplay.taps.owners import Registry, installed
+from pytest_agentreplay.taps.owners import RECORDED_PROCESS, Registry, installed
+from pytest_agentreplay.taps.processes import tell_child_processes
 from pytest_agentreplay.taps.threads import carry_owner_into_threads
-from pytest_agentreplay.taps.tools import RECORDED_PROCESS
 
 __all__ = ["Capture"]
 
@@ -48,6 +49,8 @@ class Capture:
         self._patches.enter_context(installed(self.registry))
         self._patches.enter_context(patch_http_clients(self.registry))
         self._patches.enter_context(carry_owner_into_threads(self.registry))
+        self._patches.enter_context(tell_child_processes(self.registry))
+        self._patches.enter_context(record_framework_tools(self.registry))
         self.renew_guard = self._patches.enter_context(guard_network(self.registry))
 
     def uninstall(self) -> None:
@@ -203,6 +206,7 @@ def _report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str,
         "absolute": str(outcome.path.resolve()),
         "unplayed": list(outcome.unplayed),
         "exchanges": outcome.exchanges,
+        "tools": outcome.tools,
         "resumed": outcome.resumed,
         "torn": outcome.torn,
         "dropped": list(outcome.dropped),

@@ -49,14 +49,23 @@ class Summary:
             terminalreporter.write_line(f"  recorded {outcome['path']}{_notes(outcome)}")
         for outcome in self.kept.values():
             terminalreporter.write_line(
-                f"  unfinished recording kept: {outcome['partial']} ({outcome['exchanges']} exchanges); "
+                f"  unfinished recording kept: {outcome['partial']} ({_kept(outcome)}); "
                 f"to go on from it: pytest {outcome['test']} --record-mode={_resuming(outcome)}"
             )
 
 
 def _counted(outcomes: Iterable[dict[str, Any]]) -> str:
-    requests = sum(outcome["exchanges"] for outcome in outcomes)
-    return f"{requests} request{'' if requests == 1 else 's'}"
+    found = list(outcomes)
+    counts = {
+        "request": sum(outcome["exchanges"] for outcome in found),
+        "tool call": sum(outcome["tools"] for outcome in found),
+    }
+    named = [f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items() if count]
+    return ", ".join(named) or "0 requests"
+
+
+def _kept(outcome: dict[str, Any]) -> str:
+    return f"{outcome['exchanges']} exchanges" + (f", {outcome['tools']} tool calls" if outcome["tools"] else "")
 
 
 def _notes(outcome: dict[str, Any]) -> str:

@@ -15,13 +15,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from multiprocessing import current_process
 from typing import Protocol
 
-from pytest_agentreplay.errors import StrayRequestError
+from pytest_agentreplay.errors import ReplayDivergenceException, StrayRequestError
 from pytest_agentreplay.player import Player
 from pytest_agentreplay.reader import Asked, Reader
 
-__all__ = ["Carried", "Owner", "Registry", "Scope", "StrayRequestWarning", "installed", "installed_registry"]
+__all__ = [
+    "RECORDED_PROCESS",
+    "Carried",
+    "Owner",
+    "Registry",
+    "Scope",
+    "StrayRequestWarning",
+    "installed",
+    "installed_registry",
+    "refuse_in_child",
+]
+
+# Set while a recorded test runs, so that a child process that was started anew knows what it is in.
+RECORDED_PROCESS = "AGENT_REPLAY_TEST"
 
 # One a process, like the patches it goes with: decorated tools look here for the test they run in.
 _installed: list[Registry] = []
@@ -53,10 +67,16 @@ class Owner(Protocol):
 
 @dataclass(frozen=True)
 class Scope:
-    """What else is known of code that runs: the lane it was told to use, and the recorded tool it runs inside."""
+    """What else is known of code that runs: the lane it was told to use, and the recorded tool it runs inside.
+
+    ``calling`` are the names of the tool whose call was caught and whose code begins here; ``by_adapter`` says that a
+    framework's call was caught, so that the same call may be caught again further in.
+    """
 
     lane: str | None = None
     parent: str | None = None
+    calling: tuple[str, ...] = ()
+    by_adapter: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,20 +142,23 @@ class Registry:
         """
         if self.concerns_no_one():
             return None
-        self._refuse_child_process(f"The tool {name!r}")
-        return self.answerable(f"the tool {name!r}")
+        refuse_in_child(f"A call of the tool {name!r}", self)
+        return self._answerable(f"A call of the tool {name!r}", undone="It was not made")
 
     def answerable(self, what: str) -> Owner | None:
         """Return the test whose rules a connection made here and now must keep to, or ``None``.
 
         Raises :class:`StrayRequestError` for a thread or job whose test is over; ``what`` says what it tried to reach.
         """
+        return self._answerable(f"A connection to {what}")
+
+    def _answerable(self, made: str, *, undone: str = "It was not sent") -> Owner | None:
         owner = self.named()
         if owner is not None:
             return owner
         found = self._current.get()
         if isinstance(found, Carried) and found.owner is not None:
-            raise StrayRequestError(_stray(found.owner, self.running, f"A connection to {what}"))
+            raise StrayRequestError(_stray(found.owner, self.running, made, undone=undone))
         return self.running
 
     def settle(self, read: Callable[[Owner], Asked]) -> tuple[Owner, Asked]:
@@ -143,7 +166,7 @@ class Registry:
 
         Raises :class:`StrayRequestError` for a request that no running test owns or knows.
         """
-        self._refuse_child_process("A request")
+        refuse_in_child("A request", self)
         owner = self.named()
         if owner is not None:
             return owner, read(owner)
@@ -163,12 +186,10 @@ class Registry:
             return running, asked
         raise StrayRequestError(_stray(stale, running, f"A request to {asked.url}", is_unknown=True))
 
-    def _refuse_child_process(self, what: str) -> None:
-        if os.getpid() != self._process:
-            raise StrayRequestError(
-                f"{what} was called in a child process, where it can be neither recorded nor answered.\n"
-                "  Call it in the test's own process: in a thread, a task, or the main program."
-            )
+    @property
+    def is_in_child(self) -> bool:
+        """Whether this is a copy, in a child of the process that it is for."""
+        return os.getpid() != self._process
 
 
 @contextmanager
@@ -191,11 +212,29 @@ def _recorded_for(stale: Owner | None, running: Owner) -> str:
     return f"a request {origin} was recorded for {running.name}"
 
 
-def _stray(stale: Owner | None, running: Owner | None, made: str, *, is_unknown: bool = False) -> str:
+def refuse_in_child(what: str, registry: Registry | None) -> None:
+    """Refuse what would be neither recorded nor answered: a call or request in a child process of a recorded test.
+
+    Raises :class:`StrayRequestError`; in the workers of ``multiprocessing.Pool``, which never answer after a
+    ``BaseException``, its twin :class:`ReplayDivergenceException`.
+    """
+    if registry is not None and not registry.is_in_child:
+        return
+    test = os.environ.get(RECORDED_PROCESS)
+    if test is None and (registry is None or registry.concerns_no_one()):
+        return
+    report = (
+        f"{what} was made in a child process of {test or 'a recorded test'}, "
+        "where it can be neither recorded nor answered.\n"
+        "  Make it in the test's own process: in a thread, a task, or the main program."
+    )
+    raise (ReplayDivergenceException if "PoolWorker" in current_process().name else StrayRequestError)(report)
+
+
+def _stray(
+    stale: Owner | None, running: Owner | None, made: str, *, is_unknown: bool = False, undone: str = "It was not sent"
+) -> str:
     origin = f"was made by {stale.name}, which is over" if stale else "was made outside any test"
     now = f"while {running.name} was running" if running else "while no recorded test was running"
     known = f", whose recording does not know it ({running.player.cassette})" if running and is_unknown else ""
-    return (
-        f"{made} {origin}, {now}{known}.\n"
-        "  It was not sent. Wait for threads and background tasks before the test ends."
-    )
+    return f"{made} {origin}, {now}{known}.\n  {undone}. Wait for threads and background tasks before the test ends."

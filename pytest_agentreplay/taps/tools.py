@@ -6,33 +6,54 @@ of frameworks.  Outside a recorded test a decorated tool is the function that it
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
-import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, NoReturn, ParamSpec, TypeVar, get_type_hints, overload
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, get_type_hints, overload
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from pytest_agentreplay.canonical import canonical_json
 from pytest_agentreplay.divergence import find_call_site
 from pytest_agentreplay.errors import (
     ConfigurationError,
     RecordedToolError,
-    StrayRequestError,
     ToolDeniedError,
     UnrecordableError,
 )
 from pytest_agentreplay.player import Decision, Player, ServeTool, ToolTicket
 from pytest_agentreplay.records import PermissionStep, Timing, ToolFailure, ToolStep
-from pytest_agentreplay.taps.owners import Registry, Scope, installed_registry
-from pytest_agentreplay.values import Codec, TypedJson, codec_for, import_type, name_of_type
+from pytest_agentreplay.taps.owners import Registry, Scope, installed_registry, refuse_in_child
+from pytest_agentreplay.values import (
+    Codec,
+    DeepCodec,
+    TypedJson,
+    codec_for,
+    import_type,
+    name_of_type,
+    spell,
+    unspell,
+)
 
-__all__ = ["RECORDED_PROCESS", "ToolCall", "open_call", "recorded_tool"]
+__all__ = [
+    "Call",
+    "ToolCall",
+    "answer",
+    "answer_async",
+    "open_adapted",
+    "open_call",
+    "recorded_tool",
+]
 
-# Set while a recorded test runs, so that a child process that was started anew knows what it is in.
-RECORDED_PROCESS = "AGENT_REPLAY_TEST"
+_MARK = "__agent_replay_tool__"
+
+_SCALARS = frozenset({bool, float, int, str, type(None)})
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_CANCELLED = name_of_type(asyncio.CancelledError)
+_LONGEST_WAIT_TO_BE_CANCELLED = 60.0  # seconds
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -56,7 +77,8 @@ def recorded_tool(
 
     A call is known by ``name`` (the function's, unless given) and its arguments, except those in ``ignore_arguments``
     (contexts, handles).  With ``subagent`` the body runs in replay too, its requests answered from the tape.  The
-    result is written by the return annotation.  Raises :class:`ConfigurationError` for generators.
+    result is written by the return annotation.  Raises :class:`ConfigurationError` for generators, and for what cannot
+    be called.
     """
     if function is None:
         return functools.partial(_decorate, name=name, subagent=subagent, ignored=ignore_arguments)
@@ -77,15 +99,24 @@ class _Tool:
         return inspect.signature(self.function)
 
     @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """Its name, and where it decorates a recorded tool, that one's."""
+        inner = _recorded_tool_in(self.function)
+        return (self.name, inner.name) if inner else (self.name,)
+
+    @functools.cached_property
     def codec(self) -> Codec:
-        try:
-            return codec_for(get_type_hints(self.function, include_extras=True).get("return", Any))
-        except (NameError, TypeError):
-            return codec_for(Any)
+        return codec_for(_return_type(self.function))
+
+    @functools.cached_property
+    def simple_parameters(self) -> Mapping[str, inspect.Parameter] | None:
+        """Its parameters, where each has a name and can be given by it."""
+        parameters = self.signature.parameters
+        return None if any(found.kind not in _BY_NAME for found in parameters.values()) else parameters
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, as JSON; defaults that were not given are left out."""
-        bound = self.signature.bind(*args, **kwargs).arguments
+        bound = self._bound(args, kwargs)
         kept: dict[str, Any] = {}
         for position, (name, value) in enumerate(bound.items()):
             kind = self.signature.parameters[name].kind
@@ -97,29 +128,63 @@ class _Tool:
                 kept[name] = _as_json(value, tool=self.name, parameter=name)
         return kept
 
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+        parameters = self.simple_parameters
+        if (
+            parameters is not None
+            and not args
+            and all(
+                name in kwargs or found.default is not inspect.Parameter.empty for name, found in parameters.items()
+            )
+        ):
+            bound = {name: kwargs[name] for name in parameters if name in kwargs}
+            if len(bound) == len(kwargs):
+                return bound
+        try:
+            return self.signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            if _is_plain_function(self.function):
+                self.function(*args, **kwargs)  # in its own words, which an agent may tell its model; no body runs
+            raise
+
+
+def _is_plain_function(function: Any) -> bool:
+    function = getattr(function, "__func__", function)
+    return inspect.isfunction(function) and not {"__wrapped__", "__signature__"} & vars(function).keys()
+
 
 def _decorate(
     function: Callable[..., Any], *, name: str | None, subagent: bool, ignored: tuple[str, ...]
 ) -> Callable[..., Any]:
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if isinstance(function, staticmethod | classmethod):
+        inner: Any = _decorate(function.__func__, name=name, subagent=subagent, ignored=ignored)
+        return type(function)(inner)
+    if not callable(function):
+        raise ConfigurationError(f"{function!r} cannot be called, so it is no tool to record")
+    if _is_any(function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
         raise ConfigurationError(
             f"{function!r} is a generator: a recorded tool returns one result; return a list instead"
         )
     shown = name or str(getattr(function, "__name__", type(function).__name__))
     tool = _Tool(function=function, name=shown, subagent=subagent, ignored=frozenset(ignored))
-    if inspect.iscoroutinefunction(function):
-        return _decorated_async(function, tool)
+    is_async = _is_any(function, inspect.iscoroutinefunction)
+    recorded = _decorated_async(function, tool) if is_async else _decorated(function, tool)
+    setattr(recorded, _MARK, tool)
+    return recorded
 
+
+def _is_any(function: Any, *claims: Callable[[Any], bool]) -> bool:
+    """Return whether a claim holds for a function, or for the method that calls an object."""
+    called = None if inspect.isroutine(function) else getattr(type(function), "__call__", None)  # noqa: B004
+    return any(claim(function) or claim(called) for claim in claims)
+
+
+def _decorated(function: Callable[..., Any], tool: _Tool) -> Callable[..., Any]:
     @functools.wraps(function)
     def recorded(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         call = _begin(tool, args, kwargs)
-        if call is None:
-            return function(*args, **kwargs)
-        if call.is_served:
-            return call.recorded_result()
-        with call.running():
-            return call.returned(function(*args, **kwargs))
+        return function(*args, **kwargs) if call is None else answer(call, function, *args, **kwargs)
 
     return recorded
 
@@ -131,49 +196,126 @@ def _decorated_async(function: Callable[..., Awaitable[Any]], tool: _Tool) -> Ca
         call = _begin(tool, args, kwargs)
         if call is None:
             return await function(*args, **kwargs)
-        if call.is_served:
-            return call.recorded_result()
-        with call.running():
-            return call.returned(await function(*args, **kwargs))
+        return await answer_async(call, function, *args, **kwargs)
 
     return recorded
 
 
-def _begin(tool: _Tool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall | None:
+def answer(call: Call, body: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """Return what the recording says of a call, or run the tool's body and record it."""
+    __tracebackhide__ = True
+    if call.is_served:
+        recorded: _R = call.recorded_result()
+        return recorded
+    with call.running():
+        result = body(*args, **kwargs)
+        call.returned(result)
+        return result
+
+
+async def answer_async(call: Call, body: Callable[_P, Awaitable[_R]], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """Do the same for a tool that is awaited."""
+    __tracebackhide__ = True
+    if call.is_served:
+        await _wait_where_cancelled(call)
+        recorded: _R = call.recorded_result()
+        return recorded
+    with call.running():
+        result = await body(*args, **kwargs)
+        call.returned(result)
+        return result
+
+
+async def _wait_where_cancelled(call: Call) -> None:
+    """Wait for what cancels this call, as it did when this was recorded: a timeout, or another call that failed."""
+    if isinstance(call, ToolCall) and call.was_cancelled:
+        await asyncio.sleep(_LONGEST_WAIT_TO_BE_CANCELLED)
+
+
+def _begin(tool: _Tool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
     __tracebackhide__ = True
     registry = installed_registry()
-    if registry is None:
-        _refuse_child_of_recorded_test(tool.name)
-        return None
-    if registry.concerns_no_one():
+    if registry is None or registry.concerns_no_one():
+        refuse_in_child(f"A call of the tool {tool.name!r}", registry)
         return None
     return open_call(
-        tool.name, lambda: tool.arguments(args, kwargs), codec=tool.codec, runs_inside=tool.subagent, registry=registry
+        tool.name,
+        lambda: tool.arguments(args, kwargs),
+        codec=tool.codec,
+        runs_inside=tool.subagent,
+        registry=registry,
+        calling=tool.names,
+        by_adapter=len(tool.names) > 1,
+    )
+
+
+def open_adapted(
+    name: str,
+    arguments: Callable[[], Any],
+    *,
+    function: Any,
+    registry: Registry,
+    runs_inside: bool = False,
+    tool_use_id: str | None = None,
+) -> Call | None:
+    """Return one call that a framework makes of a tool, ``None`` where it concerns no test.
+
+    ``function`` is the user's own, as far as it is known: what it says as a recorded tool holds here too.
+    Raises what :meth:`Player.call_tool` raises.
+    """
+    __tracebackhide__ = True
+    if registry.concerns_no_one():
+        return None
+    tool = _recorded_tool_in(function)
+
+    def kept() -> Any:
+        given = arguments()
+        if isinstance(given, dict):
+            ignored = tool.ignored if tool else ()
+            return {
+                key: _as_json(value, tool=name, parameter=key) for key, value in given.items() if key not in ignored
+            }
+        return given
+
+    return open_call(
+        name,
+        kept,
+        codec=_deep_codec_of(function),
+        registry=registry,
+        runs_inside=runs_inside or (tool is not None and tool.subagent),
+        tool_use_id=tool_use_id,
+        calling=(name, tool.name if tool else name),
+        by_adapter=True,
     )
 
 
 def open_call(
     name: str,
-    arguments: Callable[[], Mapping[str, Any]],
+    arguments: Callable[[], Any],
     *,
     codec: Codec,
     registry: Registry,
     runs_inside: bool = False,
     tool_use_id: str | None = None,
-) -> ToolCall | None:
+    calling: tuple[str, ...] = (),
+    by_adapter: bool = False,
+) -> Call | None:
     """Return one call of a tool, decided about, or ``None`` where it concerns no test.
 
-    Raises what :meth:`Player.call_tool` raises.
+    A call that is caught twice on its way to the tool's body, by an adapter and by another or a decorator, is one call:
+    the outer.  ``calling`` are the names by which it may be caught again.  Raises what :meth:`Player.call_tool` raises.
     """
     __tracebackhide__ = True
     owner = registry.of_tool(name)
     if owner is None:
         return None
+    scope = registry.scope()
+    if name in scope.calling and (by_adapter or scope.by_adapter):
+        return _SameCall(registry, replace(scope, calling=()))
     try:
         called = owner.reader.read_tool_call(name, arguments())
     except UnrecordableError as error:
         owner.player.stop(error)
-    scope = registry.scope()
     decision = owner.player.call_tool(
         called,
         call_site=find_call_site,
@@ -182,7 +324,48 @@ def open_call(
         parent=scope.parent,
         tool_use_id=tool_use_id,
     )
-    return ToolCall(owner.player, decision, codec=codec, registry=registry, scope=scope)
+    inner = replace(scope, calling=calling or (name,), by_adapter=by_adapter)
+    return ToolCall(owner.player, decision, codec=codec, registry=registry, scope=inner)
+
+
+class Call(Protocol):
+    """One call of a tool, decided about."""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the recording answers this call."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether that answer is an error."""
+
+    def recorded_result(self) -> Any:
+        """Return what the tool returned when this was recorded, or raise what it raised."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Run the tool's body in this block."""
+
+    def returned(self, result: Any, *, is_error: bool = False) -> None:
+        """Record what the body returned."""
+
+
+@dataclass(frozen=True)
+class _SameCall:
+    """A call that was caught further out already: it runs, and what it calls are calls of its own."""
+
+    registry: Registry
+    scope: Scope
+    is_served: bool = False
+    is_error: bool = False
+
+    def recorded_result(self) -> NoReturn:
+        raise AssertionError("a call that was caught already is answered where it was caught")
+
+    def running(self) -> AbstractContextManager[None]:
+        return self.registry.inside(self.scope)
+
+    def returned(self, result: Any, *, is_error: bool = False) -> None:
+        """Leave it to the outer call."""
 
 
 class ToolCall:
@@ -202,6 +385,17 @@ class ToolCall:
         """Whether the recording answers this call."""
         return isinstance(self._decision, ServeTool)
 
+    @property
+    def is_error(self) -> bool:
+        """Whether that answer is an error."""
+        return isinstance(self._decision, ServeTool) and self._decision.step.is_error
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether it never returned when this was recorded, because it was cancelled."""
+        failure = self._decision.step.error if isinstance(self._decision, ServeTool) else None
+        return failure is not None and failure.type == _CANCELLED
+
     def recorded_result(self) -> Any:
         """Return what the tool returned when this was recorded, or raise what it raised."""
         __tracebackhide__ = True
@@ -217,16 +411,18 @@ class ToolCall:
         __tracebackhide__ = True
         ticket = self._decision
         assert isinstance(ticket, ToolTicket)
-        self._ask_policy(ticket)
-        try:
-            with self._registry.inside(Scope(lane=self._scope.lane, parent=ticket.id)):
-                yield
-        except Exception as error:
-            self._player.complete_tool(ticket, failure=_failure_of(error))
-            raise
+        with self._player.tool_in_flight():
+            self._ask_policy(ticket)
+            try:
+                with self._registry.inside(replace(self._scope, parent=ticket.id)):
+                    yield
+            except (Exception, asyncio.CancelledError) as error:
+                if self._player.stopped is None:
+                    self._player.complete_tool(ticket, failure=_failure_of(error))
+                raise
 
-    def returned(self, result: Any) -> Any:
-        """Record what the body returned, and return it."""
+    def returned(self, result: Any, *, is_error: bool = False) -> None:
+        """Record what the body returned; ``is_error`` says that it tells of one."""
         __tracebackhide__ = True
         ticket = self._decision
         assert isinstance(ticket, ToolTicket)
@@ -236,8 +432,7 @@ class ToolCall:
             self._player.stop(
                 UnrecordableError(f"The result of tool {ticket.called.name!r} cannot be recorded: {error}.")
             )
-        self._player.complete_tool(ticket, result=typed.json, result_type=typed.type)
-        return result
+        self._player.complete_tool(ticket, result=typed.json, result_type=typed.type, is_error=is_error)
 
     def _ask_policy(self, ticket: ToolTicket) -> None:
         policy = self._player.policy
@@ -269,21 +464,73 @@ class ToolCall:
 
 def _as_json(value: Any, *, tool: str, parameter: str) -> Any:
     try:
-        return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="constants")
-    except (PydanticSerializationError, ValueError) as error:
+        return _jsonable(value)
+    except (PydanticSerializationError, RecursionError, ValueError) as error:
         raise UnrecordableError(
             f"A call of tool {tool!r} cannot be recorded: its argument {parameter!r} of type "
             f"{name_of_type(type(value))} is not JSON; leave it out: recorded_tool(ignore_arguments=({parameter!r},))."
         ) from error
 
 
-def _failure_of(error: Exception) -> ToolFailure:
+def _jsonable(value: Any) -> Any:
+    """Return a value as JSON that is the same in every process.  Raises ``ValueError`` where that cannot be."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        return {_key_of(key): _jsonable(entry) for key, entry in value.items()}
+    if kind is list or kind is tuple:
+        return [_jsonable(entry) for entry in value]
+    if kind is set or kind is frozenset:
+        return sorted(map(_jsonable, value), key=canonical_json)
+    if isinstance(value, Iterator):
+        raise ValueError(f"{value!r} would be used up")  # noqa: TRY004 - of the wrong kind, not of the wrong type
+    return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="constants")
+
+
+def _key_of(key: Any) -> str:
+    return key if type(key) is str else str(next(iter(to_jsonable_python({key: None}, bytes_mode="base64"))))
+
+
+def _deep_codec_of(function: Any) -> DeepCodec:
     try:
-        args = to_jsonable_python(list(error.args))
-        same = args == list(error.args)
-    except (PydanticSerializationError, ValueError):
-        same = False
-    return ToolFailure(type=name_of_type(type(error)), message=str(error), args=list(error.args) if same else None)
+        return _cached_deep_codec(function)
+    except TypeError:  # a callable that cannot be hashed
+        return DeepCodec(_return_type(function))
+
+
+@functools.lru_cache(maxsize=1024)
+def _cached_deep_codec(function: Any) -> DeepCodec:
+    return DeepCodec(_return_type(function))
+
+
+def _return_type(function: Any) -> Any:
+    try:
+        return get_type_hints(function, include_extras=True).get("return", Any)
+    except (AttributeError, NameError, SyntaxError, TypeError):
+        return Any
+
+
+def _recorded_tool_in(function: Any) -> _Tool | None:
+    """Return what a function is as a recorded tool, also under other decorators."""
+    while function is not None:
+        tool = getattr(function, _MARK, None)
+        if isinstance(tool, _Tool):
+            return tool
+        function = getattr(function, "__wrapped__", None)
+    return None
+
+
+def _failure_of(error: BaseException) -> ToolFailure:
+    args, state = _spelled(list(error.args)), _spelled(vars(error))
+    return ToolFailure(type=name_of_type(type(error)), message=str(error), args=args, state=state or None)
+
+
+def _spelled(value: Any) -> Any:
+    try:
+        return spell(value)
+    except (ConfigurationError, RecursionError):
+        return None
 
 
 def _exception_of(step: ToolStep) -> Exception:
@@ -293,22 +540,10 @@ def _exception_of(step: ToolStep) -> Exception:
     try:
         kind = import_type(failure.type)
         if isinstance(kind, type) and issubclass(kind, Exception):
-            made = kind(*(failure.args if failure.args is not None else [failure.message]))
+            made = kind(*(unspell(failure.args) if failure.args is not None else [failure.message]))
             if str(made) == failure.message:
+                vars(made).update(unspell(failure.state or {}))
                 return made
-    except (ConfigurationError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - the class is the user's, and so is what it raises when it is made
         pass
     return RecordedToolError(f"{failure.type}: {failure.message}")
-
-
-def _refuse_child_of_recorded_test(name: str) -> None:
-    test = os.environ.get(RECORDED_PROCESS)
-    if test is not None:
-        _stray_in_child(name, test)
-
-
-def _stray_in_child(name: str, test: str) -> NoReturn:
-    raise StrayRequestError(
-        f"The tool {name!r} was called in a child process of {test}, where it can be neither recorded nor answered.\n"
-        "  Call it in the test's own process: in a thread, a task, or the main program."
-    )

@@ -12,8 +12,17 @@ from pathlib import Path
 
 INNER = Path(__file__).parent / "inner"
 # Plugins that no inner test uses and that would cost start-up time, warn, or take patches of sockets back.
-_LEFT_OUT = ("asyncio", "cacheprovider", "hypothesispytest", "pytest_httpx", "rerunfailures", "socket", "xdist")
-_INI = f"""\
+_LEFT_OUT = (
+    "asyncio",
+    "cacheprovider",
+    "hypothesispytest",
+    "langsmith_plugin",
+    "pytest_httpx",
+    "rerunfailures",
+    "socket",
+    "xdist",
+)
+INI = f"""\
 [pytest]
 addopts = --import-mode=importlib {" ".join(f"-p no:{name}" for name in _LEFT_OUT)}
 filterwarnings =
@@ -33,7 +42,7 @@ class Finished:
 def lay_out(folder: Path, modules: Mapping[str, str]) -> Path:
     """Copy modules of ``inner`` into ``folder``, each under a name of its own there, beside an ini file."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pytest.ini").write_text(_INI)
+    (folder / "pytest.ini").write_text(INI)
     for name, source in modules.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(INNER / source, folder / name)

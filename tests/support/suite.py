@@ -57,7 +57,7 @@ filterwarnings = default
 """
 
 # Plugins that no suite uses: each costs start-up time.
-_SLOW_TO_START = ("hypothesispytest", "rerunfailures")
+_SLOW_TO_START = ("hypothesispytest", "langsmith_plugin", "rerunfailures")
 _LEFT_OUT = (*_SLOW_TO_START, "xdist", "xdist.looponfail")
 
 

@@ -1,0 +1,105 @@
+"""Tell child processes which recorded test they work for, so that they refuse what could not be recorded there.
+
+A child that is forked or started anew inherits the environment, which says so.  What outlives a test does not: the
+workers of a pool, and the server that new processes are forked from.  So a process and a pool's job take a note along.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing.pool
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from multiprocessing.process import BaseProcess
+from typing import Any
+from unittest import mock
+
+from pytest_agentreplay.taps.owners import RECORDED_PROCESS, Registry
+
+__all__ = ["tell_child_processes"]
+
+_POOL_METHODS = ("apply_async", "_map_async", "imap", "imap_unordered")
+
+
+@contextmanager
+def tell_child_processes(registry: Registry) -> Iterator[None]:
+    """Give every process and pool job that is started in this block a note of the test that it works for."""
+    pool = multiprocessing.pool
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(BaseProcess, "start", _starting()))
+        stack.enter_context(mock.patch.object(ProcessPoolExecutor, "submit", _submitting(registry)))
+        for name in _POOL_METHODS:
+            real = getattr(pool.Pool, name)
+            if name not in vars(pool.ThreadPool):  # inherited; its jobs stay in this process
+                stack.enter_context(mock.patch.object(pool.ThreadPool, name, real, create=True))
+            stack.enter_context(mock.patch.object(pool.Pool, name, _pooling(registry, real)))
+        yield
+
+
+class _Note:
+    """Sets, where it is read, what the environment says of the recorded test."""
+
+    def __init__(self, test: str | None) -> None:
+        self._test = test
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str | None]]:
+        return _note_test, (self._test,)
+
+
+def _note_test(test: str | None) -> None:
+    if test is None:
+        os.environ.pop(RECORDED_PROCESS, None)
+    else:
+        os.environ[RECORDED_PROCESS] = test
+
+
+class _Job:
+    """A job that knows the test it works for, in whichever process it runs."""
+
+    def __init__(self, function: Callable[..., Any], test: str) -> None:
+        self._function = function
+        self._test = test
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        before = os.environ.get(RECORDED_PROCESS)
+        _note_test(self._test)
+        try:
+            return self._function(*args, **kwargs)
+        finally:
+            _note_test(before)
+
+
+def _starting() -> Callable[..., None]:
+    real = BaseProcess.start
+
+    @functools.wraps(real)
+    def start(process: Any) -> None:
+        process._agent_replay_note = _Note(os.environ.get(RECORDED_PROCESS))
+        real(process)
+
+    return start
+
+
+def _submitting(registry: Registry) -> Callable[..., Any]:
+    real = ProcessPoolExecutor.submit
+
+    @functools.wraps(real)  # type: ignore[arg-type]
+    def submit(executor: ProcessPoolExecutor, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return real(executor, _noted(registry, function), *args, **kwargs)
+
+    return submit
+
+
+def _pooling(registry: Registry, real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
+    def method(pool: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return real(pool, _noted(registry, func), *args, **kwargs)
+
+    return method
+
+
+def _noted(registry: Registry, function: Callable[..., Any]) -> Callable[..., Any]:
+    test = os.environ.get(RECORDED_PROCESS)
+    return function if test is None or registry.concerns_no_one() else _Job(function, test)

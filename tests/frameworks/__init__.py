@@ -1,0 +1,1 @@
+"""The tools of real frameworks, recorded by their adapters."""
