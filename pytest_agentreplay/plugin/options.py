@@ -93,6 +93,8 @@ def register_marker(config: pytest.Config) -> None:
 
 def check_marker(item: pytest.Item) -> None:
     """Refuse a marker that cannot be meant.  Raises :class:`ConfigurationError` naming the test."""
+    if not hasattr(item, "fixturenames"):
+        raise ConfigurationError(f"{item.nodeid}: @pytest.mark.{MARKER}: only what can use fixtures can be recorded")
     for node, mark in item.iter_markers_with_node(MARKER):
         where = f"{item.nodeid}: @pytest.mark.{MARKER}"
         later = sorted(set(mark.kwargs) & _NOT_YET)
