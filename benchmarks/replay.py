@@ -3,8 +3,8 @@
 The agent is a loop over one httpx client.  Every turn adds a user message and sends the whole conversation again with
 ``json=``; the answer's text comes back as an assistant message; the two add about 1 KB.  httpx writes such a body with
 the standard library, and at N = 200 that is about three quarters of the floor's time: an agent that brings its body in
-bytes sees a larger ratio, at about the same difference.  All contenders serve the same answers to the same agent, in one
-run, one after the other in each round:
+bytes sees a larger ratio, at about the same difference.  All contenders serve the same answers to the same agent, in
+one run, one after the other in each round:
 
 - ``ours``: the plugin's own path.  A session on a recorded cassette, the registry of owners, and the patched transport
   of httpx; redaction, normalisation and the hash of the whole body included.

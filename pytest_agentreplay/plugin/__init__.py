@@ -7,7 +7,6 @@ Loaded in every session, so this package imports nothing heavy; what a marked te
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +24,13 @@ _CAPTURE: pytest.StashKey[Capture] = pytest.StashKey()
 _ATTEMPT: pytest.StashKey[_Attempt] = pytest.StashKey()
 
 
-@dataclass
 class _Attempt:
     """One run of a marked test."""
 
-    session: Session | None = None
-    passed: bool = False
-    reported: str | None = None
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.passed = False
+        self.reported: str | None = None
 
 
 class ReplayDivergenceWarning(UserWarning):

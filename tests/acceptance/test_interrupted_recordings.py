@@ -16,6 +16,7 @@ import pytest
 
 from pytest_agentreplay.cassette import load_cassette, partial_path
 from pytest_agentreplay.cli import main
+from tests.support.in_flight import LEAVE_ONE_IN_FLIGHT, let_one_be_in_flight
 from tests.support.openai import chat_answer, chat_stream
 from tests.support.server import Answer, Seen
 from tests.support.suite import Provider, Suite, echo
@@ -231,9 +232,8 @@ def questions_of(provider: Provider) -> list[str]:
 
 def cut_short(suite: Suite, *questions: str) -> Path:
     """Record some questions and break off while one more is in flight; return the unfinished recording."""
-    steps = [f"ask({question!r})" for question in questions]
-    in_flight = "CLIENT.send(CLIENT.build_request('POST', URL, json=body('in flight')), stream=True)"
-    write_steps(suite, *steps, f"response = {in_flight}", "response.close = lambda: None", "pytest.fail('cut short')")
+    let_one_be_in_flight(suite.pytester)
+    write_steps(suite, *(f"ask({question!r})" for question in questions), LEAVE_ONE_IN_FLIGHT, "pytest.fail('cut off')")
     suite.run("--record-mode=once").assert_outcomes(failed=1)
     return partial_path(suite.cassette())
 
@@ -404,6 +404,41 @@ def test_new_episodes_adds_what_is_new_and_drops_and_lists_what_is_gone(suite: S
     assert questions_of(provider) == ["one", "two", "three", "four"]
     provider.stop()
     suite.run().assert_outcomes(passed=1)
+
+
+def test_a_disk_that_is_full_costs_the_exchange_it_has_no_room_for_and_no_other(
+    suite: Suite, provider: Provider
+) -> None:
+    suite.write(
+        """
+        import resource
+        import pytest
+        from agent import ask
+
+        CONVERSATION = ["one", {"role": "assistant", "content": "echo: one"}, "two"]
+
+        @pytest.mark.agent_cassette
+        def test_it(agent_run):
+            ask("one")
+            partial = agent_run.cassette.with_name("test_it.partial.jsonl")
+            before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (partial.stat().st_size + 100, hard))
+            with pytest.raises(OSError, match="too large"):
+                ask(*CONVERSATION)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+            ask(*CONVERSATION)  # as an SDK would, that tries again
+            ask("three")
+            IN_FLIGHT
+        """.replace("IN_FLIGHT", LEAVE_ONE_IN_FLIGHT)
+    )
+    let_one_be_in_flight(suite.pytester)
+
+    suite.run_apart("--record-mode=once").assert_outcomes(passed=1)
+    conversation = "ask('one', {'role': 'assistant', 'content': 'echo: one'}, 'two')"
+    write_steps(suite, "ask('one')", conversation, "ask('three')")
+    suite.run("--record-mode=once").assert_outcomes(passed=1)
+
+    assert questions_of(provider) == ["one", "two", "two", "three", "in flight"]
 
 
 def test_a_file_left_half_replaced_by_a_killed_process_is_cleared_away(suite: Suite) -> None:

@@ -17,10 +17,12 @@ from tests.support.suite import Provider, Suite, failure
 
 ANTHROPIC = """
 import os
+import httpx2
 from anthropic import Anthropic, AsyncAnthropic, DefaultAsyncHttpxClient, DefaultHttpxClient
 
+HTTP = {"verify": False, "limits": httpx2.Limits(max_keepalive_connections=0)}
 OPTIONS = {"base_url": os.environ["PROVIDER_URL"], "api_key": "sk-ant-" + "a1" * 20}
-CLIENT = Anthropic(**OPTIONS, http_client=DefaultHttpxClient(verify=False))
+CLIENT = Anthropic(**OPTIONS, http_client=DefaultHttpxClient(**HTTP))
 
 def request(system, text):
     return {"model": "claude", "max_tokens": 10, "system": system, "messages": [{"role": "user", "content": text}]}
@@ -33,16 +35,18 @@ def stream(system, text="hello"):
         return "".join(events.text_stream)
 
 async def ask_async(system, text="hello"):
-    async with AsyncAnthropic(**OPTIONS, http_client=DefaultAsyncHttpxClient(verify=False)) as client:
+    async with AsyncAnthropic(**OPTIONS, http_client=DefaultAsyncHttpxClient(**HTTP)) as client:
         return (await client.messages.create(**request(system, text))).content[0].text
 """
 
 OPENAI = """
 import os
+import httpx2
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
 
+HTTP = {"verify": False, "limits": httpx2.Limits(max_keepalive_connections=0)}
 OPTIONS = {"base_url": os.environ["PROVIDER_URL"] + "/v1", "api_key": "sk-" + "a1" * 20}
-CLIENT = OpenAI(**OPTIONS, http_client=DefaultHttpxClient(verify=False))
+CLIENT = OpenAI(**OPTIONS, http_client=DefaultHttpxClient(**HTTP))
 
 def request(system, text):
     return {"model": "m", "messages": [{"role": "system", "content": system}, {"role": "user", "content": text}]}
@@ -55,7 +59,7 @@ def stream(system, text="hello"):
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
 async def ask_async(system, text="hello"):
-    async with AsyncOpenAI(**OPTIONS, http_client=DefaultAsyncHttpxClient(verify=False)) as client:
+    async with AsyncOpenAI(**OPTIONS, http_client=DefaultAsyncHttpxClient(**HTTP)) as client:
         return (await client.chat.completions.create(**request(system, text))).choices[0].message.content
 """
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.in_flight import LEAVE_ONE_IN_FLIGHT, let_one_be_in_flight
 from tests.support.openai import completion
 from tests.support.server import Answer, Seen, answer_events, answer_json
 from tests.support.suite import Provider, Suite, echo, failure
@@ -203,8 +204,8 @@ def test_none_of_twelve_planted_secrets_is_in_a_cassette_and_other_peoples_still
 def test_none_of_twelve_planted_secrets_is_in_an_unfinished_recording(
     suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_flight = "\n    response = CLIENT.send(CLIENT.build_request('GET', BASE), stream=True)"
-    write_agent(suite, last=in_flight + "\n    response.close = lambda: None\n")
+    let_one_be_in_flight(suite.pytester)
+    write_agent(suite, last=f"    {LEAVE_ONE_IN_FLIGHT}\n")
     use(SECRETS, provider, monkeypatch)
 
     suite.run("--record-mode=once").assert_outcomes(passed=1)

@@ -75,6 +75,7 @@ class Case(unittest.TestCase):
 ASYNC = """
 import unittest
 import pytest
+import pytest_asyncio
 from async_agent import ask_with, new_client
 
 @pytest.mark.agent_cassette
@@ -88,6 +89,18 @@ async def test_asyncio(catalogue):
 async def test_asyncio_on_the_loop_of_the_session():
     async with new_client() as client:
         assert await ask_with(client, "session") == "echo: session"
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def line():
+    async with new_client() as client:
+        await ask_with(client, "open the line")
+        yield client
+        await ask_with(client, "close the line")
+
+@pytest.mark.agent_cassette
+@pytest.mark.asyncio(loop_scope="module")
+async def test_asyncio_on_the_loop_of_the_module(line):
+    assert await ask_with(line, "on the line") == "echo: on the line"
 
 @pytest.mark.agent_cassette
 class AsyncCase(unittest.IsolatedAsyncioTestCase):
@@ -140,7 +153,7 @@ disable_test_id_escaping_and_forfeit_all_rights_to_community_support = true
 filterwarnings = error
 """
 
-SHARED = 8
+SHARED = 10
 CASSETTES = {
     "conftest/fixture.catalogue.jsonl",
     "conftest/fixture.catalogue.teardown.jsonl",
@@ -155,7 +168,10 @@ CASSETTES = {
     "test_anyio/test_two[asyncio].jsonl",
     "test_anyio/test_two[trio].jsonl",
     "test_async/AsyncCase.test_case.jsonl",
+    "test_async/fixture.line.jsonl",
+    "test_async/fixture.line.teardown.jsonl",
     "test_async/test_asyncio.jsonl",
+    "test_async/test_asyncio_on_the_loop_of_the_module.jsonl",
     "test_async/test_asyncio_on_the_loop_of_the_session.jsonl",
     "test_sync/Case.test_case.jsonl",
     "test_sync/TestClass.test_method.jsonl",
@@ -169,10 +185,10 @@ CASSETTES = {
     "test_sync/test_plain.jsonl",
 }
 
-# Plugins that are left out where a way does not need them: each costs start-up time.
-QUICK = ("hypothesispytest", "rerunfailures")
+# Plugins that are left out where a way does not need them: each costs start-up time, in each process.
 XDIST = ("xdist", "xdist.looponfail")
-NEEDED_BY_ONE = (*QUICK, *XDIST)
+RARELY_NEEDED = ("hypothesispytest", "rerunfailures", *XDIST)
+BUT_XDIST = ("hypothesispytest", "rerunfailures", "pytest_httpx", "recording", "respx", "socket", "syrupy")
 PLUGINS = ("-p", "agent_cassette", "-p", "pytest_asyncio.plugin", "-p", "anyio.pytest_plugin")
 
 
@@ -184,12 +200,12 @@ class Way:
     args: tuple[str, ...] = ()
     recording: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    leave_out: tuple[str, ...] = NEEDED_BY_ONE
+    leave_out: tuple[str, ...] = RARELY_NEEDED
     each: int = 1  # how often each test runs
     apart: bool = False  # whether shared fixtures are set up more than once
     slow: bool = False
-    tests: int = 18
-    requests: int = 32
+    tests: int = 19
+    requests: int = 35
     cassettes: frozenset[str] = frozenset(CASSETTES)
 
     @property
@@ -204,19 +220,19 @@ WAYS = [
         "asyncio-auto",
         # pytest-asyncio takes anyio's tests in this mode, whatever their backend.
         ("-o", "asyncio_mode=auto", "-k", "not trio"),
-        tests=16,
-        requests=26,
+        tests=17,
+        requests=29,
         cassettes=frozenset(name for name in CASSETTES if "trio" not in name),
     ),
     Way(
         "asyncio-session-loop",
         ("-o", "asyncio_default_fixture_loop_scope=session", "-o", "asyncio_default_test_loop_scope=session"),
     ),
-    Way("xdist", ("-n", "2"), leave_out=QUICK, apart=True),
-    Way("xdist-loadfile", ("-n", "2", "--dist", "loadfile"), leave_out=QUICK, apart=True),
-    Way("xdist-each", ("--dist", "each", "--tx", "2*popen"), leave_out=QUICK, each=2),
-    Way("xdist-loadscope", ("-n", "2", "--dist", "loadscope"), leave_out=QUICK, apart=True, slow=True),
-    Way("xdist-worksteal", ("-n", "2", "--dist", "worksteal"), leave_out=QUICK, apart=True, slow=True),
+    Way("xdist", ("-n", "2"), leave_out=BUT_XDIST, apart=True),
+    Way("xdist-loadfile", ("-n", "2", "--dist", "loadfile"), leave_out=BUT_XDIST, apart=True),
+    Way("xdist-each", ("--dist", "each", "--tx", "2*popen"), leave_out=BUT_XDIST, each=2),
+    Way("xdist-loadscope", ("-n", "2", "--dist", "loadscope"), leave_out=BUT_XDIST, apart=True, slow=True),
+    Way("xdist-worksteal", ("-n", "2", "--dist", "worksteal"), leave_out=BUT_XDIST, apart=True, slow=True),
     Way("without-syrupy", ("-p", "no:syrupy")),
     Way("autoload-off", PLUGINS, environment={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, leave_out=()),
     Way(
@@ -296,10 +312,10 @@ def test_the_suite_is_recorded_and_replayed(
     assert_all_replayed(replayed, way)
 
 
-def run(suite: Suite, *args: str, leave_out: tuple[str, ...] = NEEDED_BY_ONE) -> pytest.RunResult:
+def run(suite: Suite, *args: str, leave_out: tuple[str, ...] = RARELY_NEEDED) -> pytest.RunResult:
     """Run the suite in a process of its own."""
     without = [part for name in leave_out for part in ("-p", f"no:{name}")]
-    return suite.pytester.runpytest_subprocess(*without, *args, timeout=60)
+    return suite.pytester.runpytest_subprocess(*without, *args, timeout=300)
 
 
 def texts_asked(provider: Provider) -> list[str]:

@@ -209,7 +209,7 @@ def test_a_lane_keeps_the_label_of_its_opening() -> None:
 
 
 def _cost_of(count: int) -> float:
-    """Return the seconds of work that placing so many conversations that opened alike takes, with a second turn each."""
+    """Return the seconds of work that placing so many conversations that opened alike takes, some of them retried."""
     lanes = Lanes()
     opening = READER.read(chat(user("a")))
     started = time.thread_time()

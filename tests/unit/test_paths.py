@@ -132,11 +132,6 @@ def test_two_tests_never_share_a_file(first: str, second: str) -> None:
     assert _name(first).casefold() != _name(second).casefold()
 
 
-@given(name=any_name)
-def test_a_name_is_the_same_each_time(name: str) -> None:
-    assert _name(name) == _name(name)
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("shared", "shared.jsonl"), ("shared.jsonl", "shared.jsonl"), ("deep/er", "deep/er.jsonl")],
