@@ -80,6 +80,11 @@ def tcp(family=socket.AF_INET):
     return OPEN[-1]
 
 
+def tls():
+    OPEN.append(ssl.create_default_context().wrap_socket(tcp(), server_hostname=NAME))
+    return OPEN[-1]
+
+
 def udp():
     OPEN.append(socket.socket(type=socket.SOCK_DGRAM))
     return OPEN[-1]
@@ -122,7 +127,7 @@ WAYS = {
     "connect over IPv6": ("socket.connect", "tcp(socket.AF_INET6).connect(('2001:db8::1', 443, 0, 0))"),
     "connect with TLS": (
         "socket.connect",
-        "ssl.create_default_context().wrap_socket(tcp(), server_hostname=NAME).connect((ADDRESS, 443))",
+        "tls().connect((ADDRESS, 443))",
     ),
     "sendto": ("socket.sendto", "udp().sendto(b'?', (ADDRESS, 53))"),
     "sendto with flags": ("socket.sendto", "udp().sendto(b'?', 0, (ADDRESS, 53))"),
