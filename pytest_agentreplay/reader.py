@@ -230,6 +230,7 @@ class Reader:
         self._heads: dict[Any, _Head] = {}
         self._elements: dict[Any, dict[bytes, _Element]] = {}
         self._fields: dict[Any, _Fields] = {}
+        self._array_rules: dict[tuple[str, str | None], tuple[tuple[PathRule, ...], bool]] = {}
 
     def read(self, request: HttpRequest) -> Asked:
         """Return what a request is known by.  Never raises for anything a client can send."""
@@ -433,13 +434,16 @@ class Reader:
 
     def _element_rules(self, key: str | None, normal: NormalRules) -> tuple[tuple[PathRule, ...], bool]:
         """Return the rules that lead into an array, and whether any of them is for one index alone."""
-        depth = 0 if key is None else 1
-        rules = tuple(
-            rule
-            for rule in (*normal.paths, *self.rules.ignore)
-            if len(rule.path) > depth and (key is None or rule.path[0] in (key, "*"))
-        )
-        return rules, any(rule.path[depth] != "*" for rule in rules)
+        found = self._array_rules.get((normal.name, key))
+        if found is None:
+            depth = 0 if key is None else 1
+            rules = tuple(
+                rule
+                for rule in (*normal.paths, *self.rules.ignore)
+                if len(rule.path) > depth and (key is None or rule.path[0] in (key, "*"))
+            )
+            found = self._array_rules[normal.name, key] = rules, any(rule.path[depth] != "*" for rule in rules)
+        return found
 
     def _rules_at(self, key: str | None, count: int, normal: NormalRules) -> list[tuple[PathRule, ...]]:
         """Return the rules for each element of an array of ``count``."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_agentreplay.cassette import Cassette, load_cassette, write_cassette
+from pytest_agentreplay.cassette import Cassette, load_cassette, lock_cassette, write_cassette
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.reader import Reader, rule_set_for
@@ -68,7 +68,7 @@ def find_cassettes(places: Iterable[Path], *, with_partials: bool = False) -> It
 
 def is_cassette(path: Path, *, partial: bool = False) -> bool:
     """Return whether a file is, or once was, a cassette of ours; other JSONL files are left alone."""
-    if path.name.endswith(".partial.jsonl") and not partial:
+    if not path.is_file() or (_is_partial(path) and not partial):
         return False
     with path.open("rb") as file:
         head = file.read(4096)
@@ -81,9 +81,8 @@ def verify(path: Path, *, dialects: Dialects) -> Verdict:
     Hashes recorded under other rules than the built-in ones are derived at load by the tests that use them; here they
     are noted.
     """
-    is_partial = path.name.endswith(".partial.jsonl")
     try:
-        tape = load_cassette(path, partial=is_partial)
+        tape = load_cassette(path, partial=_is_partial(path))
     except CassetteError as error:
         return Verdict(path, fault=error.fault, line=error.line, remedy=error.remedy)
     reader = Reader(rule_set_for(dialects, redactor=redactor_for()))
@@ -105,19 +104,30 @@ def collect_stats(paths: Iterable[Path]) -> Stats:
     """Return what the cassettes at ``paths`` hold together.  Raises :class:`CassetteError` for a damaged one."""
     stats = Stats()
     for path in paths:
-        _count(load_cassette(path), stats)
+        _count(load_cassette(path, partial=_is_partial(path)), stats)
     return stats
 
 
 def drop_steps(path: Path, positions: Collection[int]) -> None:
-    """Rewrite a cassette without the steps at ``positions``."""
-    tape = load_cassette(path)
+    """Rewrite a cassette without the steps at ``positions``, once no other process records it."""
+    lock = lock_cassette(path)
+    try:
+        _drop_steps(load_cassette(path), positions)
+    finally:
+        lock.release()
+
+
+def _drop_steps(tape: Cassette, positions: Collection[int]) -> None:
     # The order of a file is canonical already; its ranks say so, which are not written.
     ranked = [step.model_copy(update={"rank": position}) for position, step in enumerate(tape.entries)]
     kept = [step for position, step in enumerate(ranked) if position not in positions]
     turns = sum(step.kind == "model" for step in kept)
     end = (tape.end or RunEnd()).model_copy(update={"turns": turns})
-    write_cassette(path, start=tape.start, end=end, entries=kept, messages=tape.messages)
+    write_cassette(tape.path, start=tape.start, end=end, entries=kept, messages=tape.messages)
+
+
+def _is_partial(path: Path) -> bool:
+    return path.name.endswith(".partial.jsonl")
 
 
 def _count(tape: Cassette, stats: Stats) -> None:

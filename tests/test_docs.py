@@ -53,3 +53,15 @@ def test_the_readme_names_each_mode_that_is_not_there_yet() -> None:
     section = README.partition("## Not there yet")[2].partition("\n## ")[0]
 
     assert {mode for mode in absent if f"`{mode}`" not in section} == set()
+
+
+def test_each_lesson_names_a_report_and_a_test_that_is_there() -> None:
+    page = (ROOT / "docs" / "lessons.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| [")]
+    reports = re.findall(r"https://github\.com/(?:kevin1024/vcrpy|kiwicom/pytest-recording)/issues/\d+", page)
+    tests = re.findall(r"`(\S+\.py)::(test_\w+)` \|$", page, re.MULTILINE)
+
+    absent = [(file, name) for file, name in tests if f"def {name}(" not in (ROOT / "tests" / file).read_text("utf-8")]
+
+    assert absent == []
+    assert len(rows) == len(set(reports)) == len(tests) >= 20

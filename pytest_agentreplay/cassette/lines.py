@@ -69,7 +69,7 @@ def encode_exchange(step: ExchangeStep, *, before: ExchangeStep | None) -> dict[
     line["request"] = _encode_request(step.request, before=before.request if before else None)
     line["request"] |= step.request.model_extra or {}
     if step.response is not None:
-        line["response"] = _encode_response(step.response)
+        line["response"] = _encode_response(step.response, before=before.response if before else None)
     if step.error is not None:
         line["error"] = step.error.model_dump(mode="json")
     usage = getattr(step, "usage", None)
@@ -99,7 +99,7 @@ def decode_exchange(
     fields["request"] = _decode_request(line["request"], before=base, addresses=addresses)
     fields["request"] |= _unknown(line["request"], _REQUEST_KEYS)
     if "response" in line:
-        fields["response"] = _decode_response(line["response"])
+        fields["response"] = _decode_response(line["response"], before=before.response if before else None)
     return fields
 
 
@@ -171,18 +171,19 @@ def _addresses(references: Sequence[str], addresses: Mapping[str, str]) -> tuple
     return tuple([addresses[found] for found in references])
 
 
-def _encode_response(response: Response) -> dict[str, Any]:
+def _encode_response(response: Response, *, before: Response | None) -> dict[str, Any]:
     line: dict[str, Any] = {"status": response.status}
-    line |= {"headers": [list(pair) for pair in response.headers]} if response.headers else {}
+    if response.headers != (before.headers if before else ()):
+        line["headers"] = [list(pair) for pair in response.headers]
     line |= {"truncated": True} if response.truncated else {}
     line |= response.model_extra or {}
     return line | encode_content(response.content, media_type=media_type_of(response.headers))
 
 
-def _decode_response(line: Mapping[str, Any]) -> dict[str, Any]:
+def _decode_response(line: Mapping[str, Any], *, before: Response | None) -> dict[str, Any]:
     return _unknown(line, _RESPONSE_KEYS) | {
         "status": line["status"],
-        "headers": line.get("headers", ()),
+        "headers": line.get("headers", before.headers if before else ()),
         "content": decode_content(line),
         "truncated": line.get("truncated", False),
     }

@@ -6,7 +6,7 @@ the count of steps.  A fault is one :class:`CassetteError` with the line and wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -127,7 +127,7 @@ class _Loader:
         self._check_markers(row)
         if self.end is not None:
             self._refuse("there are lines after the end of the recording", _RECORD_AGAIN)
-        if row.startswith(b'{"kind":"message",'):
+        if row.startswith(b'{"kind":"message",') and self.start is not None:
             self._read_message(row)
             return
         fields = self._unseal(row)
@@ -195,7 +195,7 @@ class _Loader:
         try:
             decoded = lines.decode_exchange(fields, before=before, addresses=self.addresses)
         except KeyError as error:
-            self._refuse_reference(error.args[0])
+            self._refuse_reference(error.args[0], fields.get("request"))
         except (ValueError, TypeError, AttributeError) as error:
             self._refuse(f"the step cannot be read ({error})", _RECORD_AGAIN)
         step: ExchangeStep = self._step(decoded)
@@ -214,9 +214,10 @@ class _Loader:
     def _use(self, request: Mapping[str, Any]) -> None:
         """Account for the messages that stand right before the step that brings them in."""
         for part in ("lists", "add"):
-            for references in request.get(part, {}).values():
-                for found in references:
-                    self.unused.pop(found, None)
+            named = [found for references in request.get(part, {}).values() for found in references]
+            places = [self.unused.pop(found) for found in named if found in self.unused]
+            if places != sorted(places):
+                self._refuse("the messages before the step were moved: it names them in another order", _RECORD_AGAIN)
         if self.unused:
             self._refuse_unused()
 
@@ -232,9 +233,7 @@ class _Loader:
     def _finish(self, torn: str | None) -> Cassette:
         self.line = self.line or 1
         if self.start is None:
-            self._refuse(
-                "the file is empty" if not self.messages else "the head of the cassette is missing", _RECORD_AGAIN
-            )
+            self._refuse("the file is empty", _RECORD_AGAIN)
         if self.end is None and not self.partial:
             self._refuse("the recording has no end: the file was cut off", _RECORD_AGAIN)
         if self.unused and not self.partial:
@@ -263,7 +262,9 @@ class _Loader:
             place = ".".join(str(part) for part in first["loc"][1:])
             self._refuse(f"the step cannot be read ({place}: {first['msg']})", _RECORD_AGAIN)
 
-    def _refuse_reference(self, missing: Any) -> NoReturn:
+    def _refuse_reference(self, missing: Any, request: Any) -> NoReturn:
+        for found in _named_in(request):
+            self.unused.pop(found, None)  # what is left is the message that the step does not know any more
         if self.unused:
             self._refuse_unused()
         self._refuse(f"the step refers to {missing!r}, which is nowhere before it", _RECORD_AGAIN)
@@ -274,6 +275,14 @@ class _Loader:
 
     def _refuse(self, fault: str, remedy: str) -> NoReturn:
         raise CassetteError(fault, path=self.path, line=self.line, remedy=remedy)
+
+
+def _named_in(request: Any) -> Iterator[Any]:
+    """Yield the references that a request's line makes, whatever else is in it."""
+    parts = [request.get(part) for part in ("lists", "add")] if isinstance(request, dict) else []
+    for part in parts:
+        for references in part.values() if isinstance(part, dict) else ():
+            yield from (found for found in references if isinstance(found, str))
 
 
 def _with_timing(step: Entry, row: tuple[Any, Any]) -> Entry:

@@ -149,8 +149,11 @@ class Recording:
         fresh = {address: value for address, value in messages.items() if address not in self.messages}
         if isinstance(step, ModelStep | HttpStep):
             line = lines.encode_exchange(step, before=None)
+            line["request"] = {key: value for key, value in line["request"].items() if key != "lists"}
         else:
             line = lines.encode_plain(step)
+        # Hashes are ours, and a user's expression may match one by chance.
+        line = {key: value for key, value in line.items() if key not in ("hash", "lane", "id", "parent")}
         for place, value in (("step", line), ("messages", list(fresh.values()))):
             leak = find_leak(value, self._redactor)
             if leak is not None:
@@ -170,14 +173,19 @@ class Recording:
 
     def _write(self, step: Entry) -> None:
         rows = self._writer.rows(step, self.messages, timing=True)
-        self._open().write(b"".join(row + b"\n" for row in rows))
+        try:
+            _write_whole(self._open(), b"".join(row + b"\n" for row in rows))
+        except OSError:
+            self._writer.undo()
+            raise
         self.entries.append(step)
 
     def _open(self) -> IO[bytes]:
         if self._file is None:
             self.partial.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.partial.open("wb", buffering=0)
-            self._file.write(_start_row(self._start, timed=True) + b"\n")
+            file = self.partial.open("wb", buffering=0)
+            _write_whole(file, _start_row(self._start, timed=True) + b"\n")
+            self._file = file
         return self._file
 
 
@@ -202,13 +210,26 @@ class _Writer:
     def __init__(self) -> None:
         self._written: set[str] = set()
         self._last: dict[str, ExchangeStep] = {}
+        self._latest: tuple[str, ExchangeStep | None, list[str]] = ("", None, [])
+
+    def undo(self) -> None:
+        """Forget the step that was turned into lines last: they could not be written."""
+        lane, before, new = self._latest
+        self._written.difference_update(new)
+        if before is not None:
+            self._last[lane] = before
+        else:
+            self._last.pop(lane, None)
 
     def rows(self, step: Entry, messages: Mapping[str, Any], *, timing: bool) -> list[bytes]:
         if not isinstance(step, ModelStep | HttpStep):
+            self._latest = (step.lane, self._last.get(step.lane), [])
             line = lines.encode_plain(step)
             return [lines.seal(line | ({"timing": _timing_of(step)[0]} if timing else {}))]
         before = self._last.get(step.lane)
-        rows = [_message_row(messages[address]) for address in self._new(step, before)]
+        new = self._new(step, before)
+        rows = [_message_row(messages[address]) for address in new]
+        self._latest = (step.lane, before, new)
         line = lines.encode_exchange(step, before=before)
         if timing:
             began_took, cuts = _timing_of(step)
@@ -249,6 +270,18 @@ def lock_cassette(path: Path, *, wait: float = 60.0) -> FileLock:
             remedy="Give each test a cassette of its own, or run again when the other is done.",
         ) from error
     return lock
+
+
+def _write_whole(file: IO[bytes], data: bytes) -> None:
+    """Write all of it or, where the disk is full, nothing: what comes later must not stand after half a line."""
+    start = file.tell()
+    try:
+        while data:
+            data = data[file.write(data) :]
+    except OSError:
+        file.truncate(start)
+        file.seek(start)
+        raise
 
 
 def _message_row(value: Any) -> bytes:

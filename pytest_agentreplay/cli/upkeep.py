@@ -82,7 +82,8 @@ def _expand(places: Sequence[str], *, with_partials: bool = False) -> list[Path]
     for place in places:
         matches = [Path(place)]
         if not matches[0].exists() and set(place) & set("*?["):
-            matches = sorted(Path().glob(place)) if not Path(place).is_absolute() else []
+            anchor = Path(place).anchor
+            matches = sorted(Path(anchor).glob(str(Path(place).relative_to(anchor))))
         try:
             found = list(find_cassettes(matches, with_partials=with_partials))
         except FileNotFoundError as error:

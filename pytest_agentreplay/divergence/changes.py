@@ -70,8 +70,8 @@ _VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a UUID", re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")),
     ("a time of day", re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")),
     ("a temporary path", re.compile(r"(?:/tmp|/var/folders|[A-Z]:\\\\?Users)[\w./\\-]+")),
-    ("a random id", re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b")),
     ("a Unix time", re.compile(r"\b1[6-9]\d{8}(?:\d{3})?\b")),
+    ("a random id", re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b")),
 )
 
 
@@ -99,7 +99,7 @@ def find_changes(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[Ch
 def alike(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> float:
     """Return how much of two requests is the same, from 0 to 1, by the bytes of their equal parts."""
     sizes = [len(canonical_json(form)) for form in (recorded, now)]
-    changed = sum(_size(change.recorded) + _size(change.now) for change in find_changes(recorded, now))
+    changed = sum(map(_changed_size, find_changes(recorded, now)))
     return max(0.0, 1 - changed / sum(sizes))
 
 
@@ -176,6 +176,21 @@ def _same(recorded: Any, now: Any) -> bool:
     if recorded is ABSENT or now is ABSENT:
         return False
     return canonical_json(recorded) == canonical_json(now)
+
+
+def _changed_size(change: Change) -> int:
+    """Return the bytes of a difference; of two texts, without what they begin and end with alike."""
+    recorded, now = change.recorded, change.now
+    if not isinstance(recorded, str) or not isinstance(now, str):
+        return _size(recorded) + _size(now)
+    start = _shared_start(recorded, now)
+    end = _shared_start(recorded[start:][::-1], now[start:][::-1])
+    return len(recorded) + len(now) - 2 * (start + end)
+
+
+def _shared_start(first: str, second: str) -> int:
+    shorter = min(len(first), len(second))
+    return next((at for at in range(shorter) if first[at] != second[at]), shorter)
 
 
 def _size(value: Any) -> int:

@@ -358,7 +358,8 @@ class Player:
 
     def _is_background(self, url: str) -> bool:
         address = url.partition("://")[2]
-        return any(address.startswith(known) for known in self.settings.background)
+        known = (place.rstrip("/") for place in self.settings.background)
+        return any(address.startswith(place) and address[len(place) :][:1] in ("", "/", ":", "?") for place in known)
 
     def _step(
         self, ticket: Ticket, *, timing: Timing, response: Response | None, error: TransportError | None

@@ -7,13 +7,12 @@ Loaded in every session, so this package imports nothing heavy; what a marked te
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.errors import AgentReplayError, ConfigurationError, ReplayStop
+from pytest_agentreplay.errors import AgentReplayError, ConfigurationError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.plugin import options
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
 
@@ -25,13 +24,13 @@ _CAPTURE: pytest.StashKey[Capture] = pytest.StashKey()
 _ATTEMPT: pytest.StashKey[_Attempt] = pytest.StashKey()
 
 
-@dataclass
 class _Attempt:
     """One run of a marked test."""
 
-    session: Session | None = None
-    passed: bool = False
-    reported: str | None = None
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.passed = False
+        self.reported: str | None = None
 
 
 class ReplayDivergenceWarning(UserWarning):
@@ -147,8 +146,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     except BaseException as error:
         _stop_if_diverged(item, error)
         raise
-    _judge(session, item, phases=("setup", "call"), passed=True)
-    attempt.passed = True
+    kept = _kept_errors(item)
+    passed = not kept
+    if session.player.stopped is not None:
+        kept.clear()
+    _judge(session, item, phases=("setup", "call"), passed=passed)
+    attempt.passed = passed
     return None
 
 
@@ -229,7 +232,7 @@ def _stop_if_diverged(item: pytest.Item, error: BaseException | None) -> None:
     """Raise the divergence that a test met, whatever became of it on the way up."""
     __tracebackhide__ = True
     session = item.stash[_ATTEMPT].session
-    stopped = session.player.stopped if session is not None else None
+    stopped = (session.player.stopped if session is not None else None) or _stop_behind(error)
     if (
         stopped is not None
         and error is not stopped
@@ -238,9 +241,21 @@ def _stop_if_diverged(item: pytest.Item, error: BaseException | None) -> None:
         raise stopped from error
 
 
+def _kept_errors(item: pytest.Item) -> list[Any]:
+    """Return what a unittest case raised: it keeps that to itself, and pytest puts it in the place of what we raise."""
+    kept: list[Any] | None = getattr(item, "_excinfo", None)
+    return [] if kept is None else kept
+
+
+def _stop_behind(error: BaseException | None) -> ReplayStop | None:
+    """Return the stop whose ``Exception`` twin an error is."""
+    cause = error.__cause__ if isinstance(error, ReplayDivergenceException) else None
+    return cause if isinstance(cause, ReplayStop) else None
+
+
 def _words_of(error: BaseException, attempt: _Attempt | None) -> str:
     """Return what a report says of one of our errors: all of it, the first time in a test."""
-    name, text = type(error).__name__, str(error)
+    name, text = type(_stop_behind(error) or error).__name__, str(error)
     if attempt is not None and attempt.reported == text:
         return f"{name}: {text.splitlines()[0]}\n\n  The same divergence again; it is reported in full once."
     if attempt is not None:

@@ -6,6 +6,7 @@ A plugin of its own, loaded by ``agentreplay prune`` in a pytest process; it wri
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from pytest_agentreplay.plugin.paths import cassette_file_name
 from pytest_agentreplay.plugin.summary import ATTRIBUTE
 
 __all__ = ["Census", "Plan"]
+
+_FIXTURE = re.compile(r"(?:^|\.)fixture\.(\w+)")
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config.option, "dist"):  # pytest-xdist: no single worker sees all, and the controller collects nothing
+        config.option.dist, config.option.tx, config.option.numprocesses = "no", [], None
     config.pluginmanager.register(Census(Path(config.getoption("agent_census"))), "agent_cassette_census_run")
+
+
+@dataclass(frozen=True)
+class _Spared:
+    """What tests may need that did not run today: deselected, skipped, or in a module that skips itself.
+
+    The cassettes' names, the fixtures that have cassettes of their own, and the folders of modules.
+    """
+
+    names: frozenset[str]
+    fixtures: frozenset[str]
+    folders: tuple[Path, ...]
+
+    def has(self, path: Path) -> bool:
+        fixture = _FIXTURE.search(path.name)
+        if fixture is not None and (self.folders or fixture.group(1) in self.fixtures):
+            return True  # which fixtures a module needs that was not collected is not known
+        return path.name in self.names or any(path.is_relative_to(folder) for folder in self.folders)
 
 
 class Census:
@@ -63,6 +86,8 @@ class Census:
     def __init__(self, output: Path) -> None:
         self._output = output
         self._collection_failed = False
+        self._skipped: list[Path] = []
+        self._root = Path()
         self._items: dict[str, pytest.Item] = {}
         self._ran: set[str] = set()
         self._unplayed: dict[Path, set[int]] = {}
@@ -71,11 +96,13 @@ class Census:
     @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._collection_failed = self._collection_failed or report.failed
+        if report.skipped:
+            self._skipped.append(Path(report.nodeid.partition("::")[0]))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         self._items = {item.nodeid: item for item in items if item.get_closest_marker(MARKER) is not None}
-        invoked_from = config.invocation_params.dir
+        self._root, invoked_from = config.rootpath.resolve(), config.invocation_params.dir
         for argument in config.args:
             place, separator, _ = argument.partition("::")
             if not separator:
@@ -88,7 +115,8 @@ class Census:
         outcomes: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
         for outcome in outcomes:
             path = Path(outcome["absolute"])
-            unplayed = set(outcome["unplayed"])
+            # A test that skips itself or fails as expected says nothing about what it did not come to.
+            unplayed = set(outcome["unplayed"]) if outcome["passed"] else set()
             self._unplayed[path] = self._unplayed.get(path, unplayed) & unplayed
 
     @pytest.hookimpl
@@ -98,20 +126,25 @@ class Census:
 
     def plan(self) -> Plan:
         """Return what the places that were collected whole hold and nothing asked for."""
-        spared = {
-            cassette_file_name(item, name=cassette_name(item)).rpartition("/")[2]
-            for nodeid, item in self._items.items()
-            if nodeid not in self._ran
-        }
         found = sorted(set(self._candidates()))
+        partials = tuple(path for path in found if path.name.endswith(".partial.jsonl"))
+        spared = self._spared()
         return Plan(
-            unused=tuple(
-                path
-                for path in found
-                if path not in self._unplayed and path.name not in spared and not path.name.endswith(".partial.jsonl")
-            ),
-            unplayed={path: tuple(sorted(left)) for path, left in sorted(self._unplayed.items()) if left},
-            partials=tuple(path for path in found if path.name.endswith(".partial.jsonl")),
+            unused=tuple(path for path in found if path not in (*self._unplayed, *partials) and not spared.has(path)),
+            unplayed={
+                path: tuple(sorted(left))
+                for path, left in sorted(self._unplayed.items())
+                if left and not spared.has(path)
+            },
+            partials=partials,
+        )
+
+    def _spared(self) -> _Spared:
+        idle = [item for nodeid, item in self._items.items() if nodeid not in self._ran]
+        return _Spared(
+            names=frozenset(cassette_file_name(item, name=cassette_name(item)).rpartition("/")[2] for item in idle),
+            fixtures=frozenset(name for item in idle for name in getattr(item, "fixturenames", ())),
+            folders=tuple((self._root / module).parent / "cassettes" / module.stem for module in self._skipped),
         )
 
     def _candidates(self) -> Iterator[Path]:

@@ -53,10 +53,20 @@ _INI: tuple[tuple[str, str, str, str], ...] = (
     ("agent_match_headers", "match_headers", "linelist", "further request headers that must be equal in replay"),
     ("agent_hosts", "hosts", "linelist", "host names that replay lets connections through to; * is a wildcard"),
     ("agent_background", "background", "linelist", "host or host/path of traffic that may repeat and stay unplayed"),
-    ("agent_redact_patterns", "redact_patterns", "linelist", "secrets to redact, as REGEX or NAME=REGEX"),
+    (
+        "agent_redact_patterns",
+        "redact_patterns",
+        "linelist",
+        "secrets to redact: REGEX or NAME=REGEX; = before it replaces",
+    ),
     ("agent_redact_headers", "redact_headers", "linelist", "headers to redact: NAME or +NAME adds, =NAME replaces"),
     ("agent_redact_json", "redact_json", "linelist", "JSON keys to redact: NAME or +NAME adds, =NAME replaces"),
-    ("agent_redact_env", "redact_env", "linelist", "environment variables whose value to redact, whatever it is"),
+    (
+        "agent_redact_env",
+        "redact_env",
+        "linelist",
+        "variables whose value to redact: NAME or +NAME adds, =NAME replaces",
+    ),
 )
 
 
@@ -95,6 +105,8 @@ def register_marker(config: pytest.Config) -> None:
 
 def check_marker(item: pytest.Item) -> None:
     """Refuse a marker that cannot be meant.  Raises :class:`ConfigurationError` naming the test."""
+    if not hasattr(item, "fixturenames"):
+        raise ConfigurationError(f"{item.nodeid}: @pytest.mark.{MARKER}: only what can use fixtures can be recorded")
     for node, mark in item.iter_markers_with_node(MARKER):
         where = f"{item.nodeid}: @pytest.mark.{MARKER}"
         later = sorted(set(mark.kwargs) & _NOT_YET)

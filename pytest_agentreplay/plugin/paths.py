@@ -14,6 +14,7 @@ __all__ = ["cassette_file_name", "fixture_file_name", "fixture_folder"]
 
 _ILLEGAL = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+_XUNIT = re.compile(r"^_(?:xunit|unittest)_(\w+?)_fixture_.*")  # pytest's names for setup_module, setUpClass and so on
 _LONGEST = 180  # bytes; file systems allow 255, and a partial recording's name is longer
 
 
@@ -25,8 +26,7 @@ def cassette_file_name(item: pytest.Item, *, name: str | None = None) -> str:
     """
     if name is not None:
         return name.removesuffix(".jsonl") + ".jsonl"
-    classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
-    return _safe(".".join([*classes, item.name]), case_matters_in=item.name) + ".jsonl"
+    return _safe(".".join([*_classes_of(item), item.name]), case_matters_in=item.name) + ".jsonl"
 
 
 def fixture_file_name(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, phase: str) -> str:
@@ -34,11 +34,12 @@ def fixture_file_name(fixturedef: pytest.FixtureDef[Any], request: pytest.Fixtur
 
     It names the parameters that the fixture is set up anew for: its own, and those of the fixtures it needs.
     """
-    classes = [request.cls.__name__] if fixturedef.scope == "class" and request.cls is not None else []
+    classes = _classes_of(request.node) if fixturedef.scope == "class" else []
+    fixture = _XUNIT.sub(r"\1", fixturedef.argname)
     params = _params_of(fixturedef, request._pyfuncitem)
     param = f"[{','.join(params)}]" if params else ""
-    name = ".".join([*classes, f"fixture.{fixturedef.argname}{param}", *([] if phase == "setup" else [phase])])
-    return _safe(name, case_matters_in=fixturedef.argname + param) + ".jsonl"
+    name = ".".join([*classes, f"fixture.{fixture}{param}", *([] if phase == "setup" else [phase])])
+    return _safe(name, case_matters_in=fixture + param) + ".jsonl"
 
 
 def fixture_folder(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, folder: Path) -> Path:
@@ -49,6 +50,10 @@ def fixture_folder(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRe
     if base.suffix == ".py":
         return base.parent / "cassettes" / base.stem
     return base / "cassettes" / "conftest"
+
+
+def _classes_of(node: pytest.Item | pytest.Collector) -> list[str]:
+    return [parent.name for parent in node.listchain() if isinstance(parent, pytest.Class)]
 
 
 def _params_of(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -13,16 +12,16 @@ __all__ = ["Summary"]
 ATTRIBUTE = "agent_cassette_outcomes"
 
 
-@dataclass(eq=False)  # pytest puts its plugins into sets, which equality would forbid
 class Summary:
     """Gathers the outcomes that test reports carry, also from the workers of pytest-xdist.
 
     A test that is run again records the same cassette: the last word on a path counts.
     """
 
-    replayed: list[dict[str, Any]] = field(default_factory=list)
-    recorded: dict[str, dict[str, Any]] = field(default_factory=dict)
-    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.replayed: list[dict[str, Any]] = []
+        self.recorded: dict[str, dict[str, Any]] = {}
+        self.kept: dict[str, dict[str, Any]] = {}
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

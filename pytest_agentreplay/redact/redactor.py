@@ -24,6 +24,7 @@ __all__ = ["Redactor", "redactor_for"]
 
 _TOKEN = re.compile(r"\[redacted:[a-zA-Z0-9_-]+\]")
 _KEY_PARAMETERS = frozenset({"accesstoken", "apikey", "key", "sig", "signature", "token"})
+_NETLOC = re.compile(r"(.*?)((?::[0-9]*)?)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -118,15 +119,14 @@ class Redactor:
     def url(self, url: str) -> str:
         """Return a URL without user, password and keys; query pairs that carry a key's name get a token."""
         parts = urlsplit(url)
-        if not parts.query and "@" not in parts.netloc:
-            return self._path(url)
-        netloc = parts.netloc.rpartition("@")[2]
+        netloc = self._netloc(parts.netloc.rpartition("@")[2])
         pairs = [
             (name, self._parameter(name, value, host=parts.hostname or ""))
             for name, value in parse_qsl(parts.query, keep_blank_values=True, errors="surrogateescape")
         ]
         query = urlencode(pairs, errors="surrogateescape")
-        return parts._replace(netloc=netloc, path=self._path(parts.path), query=query).geturl()
+        kept = {"path": self._path(parts.path), "fragment": self._path(parts.fragment)}
+        return parts._replace(netloc=netloc, query=query, **kept).geturl()
 
     def field(self, name: str, value: str) -> str:
         """Return the value of a form field, or a token where its name says that it is a secret."""
@@ -194,6 +194,14 @@ class Redactor:
                 parent[step] = self.text(inner)
         return root[0]
 
+    def _netloc(self, netloc: str) -> str:
+        parts = _NETLOC.fullmatch(netloc)
+        host, port = parts.groups() if parts else (netloc, "")
+        redacted = self.text(host)
+        if redacted != host:
+            host = re.sub(r"[\[\]:]+", "-", redacted).strip("-")  # a host may hold no brackets and no colon
+        return host + (port if self.text(port) == port else "")
+
     def _path(self, path: str) -> str:
         redacted = self.text(unquote(path))
         return path if redacted == unquote(path) else quote(redacted, safe="/:[]")
@@ -216,22 +224,25 @@ def redactor_for(
     """Return the redactor of the built-in rules and the user's.
 
     ``patterns`` are regular expressions, each optionally as ``NAME=EXPRESSION``: what matches becomes
-    ``[redacted:NAME]``.  ``headers`` and ``json_names`` add to the built-in ones, or replace them where one is written
-    with a leading ``=`` (a leading ``+`` adds).  ``variables`` name variables of ``environment`` to redact besides
-    those that look like secrets.  Raises :class:`ConfigurationError` for a pattern that does not compile or that
-    matches the empty string.
+    ``[redacted:NAME]``.  ``variables`` name variables of ``environment``.  Each list adds to the built-in rules (key
+    shapes, headers, JSON keys, the variables that look like secrets), or replaces them where an entry is written with
+    a leading ``=`` (a leading ``+`` adds).  Raises :class:`ConfigurationError` for a pattern that does not compile or
+    that matches the empty string.
     """
+    patterns, variables = tuple(patterns), tuple(variables)
     names = frozenset(json_name(name) for name in _changed(json_names, DEFAULT_JSON_NAMES))
     known = [
         _Rule(_token(shape.name), shape.hint, re.compile(shape.pattern, re.DOTALL), is_known_shape=True)
-        for shape in SHAPES
+        for shape in (() if _replaces(patterns) else SHAPES)
     ]
     in_text = [_Rule(_token("json-field"), '"', pattern) for pattern in named_in_text(names)]
     return Redactor(
-        rules=(*map(_compile, patterns), *known, *in_text),
+        rules=(*map(_compile, _changed(patterns, ())), *known, *in_text),
         headers=frozenset(name.lower() for name in _changed(headers, DEFAULT_HEADERS)),
         json_names=names,
-        environment=environment_secrets(environment or {}, named=(name.lstrip("+=") for name in variables)),
+        environment=environment_secrets(
+            environment or {}, named=_changed(variables, ()), by_look=not _replaces(variables)
+        ),
     )
 
 
@@ -263,8 +274,12 @@ def _replace_spans(text: str, spans: Iterable[Span]) -> str:
 
 def _changed(given: Iterable[str], known: Iterable[str]) -> Iterable[str]:
     given = tuple(given)
-    replaces = any(name.startswith("=") for name in given)
-    return (*(() if replaces else known), *(name.lstrip("+=").strip() for name in given))
+    named = (entry[1:].strip() if entry.startswith(("+", "=")) else entry for entry in given)
+    return (*(() if _replaces(given) else known), *named)
+
+
+def _replaces(given: Iterable[str]) -> bool:
+    return any(entry.startswith("=") for entry in given)
 
 
 def _compile(pattern: str) -> _Rule:

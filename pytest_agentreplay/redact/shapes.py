@@ -49,6 +49,8 @@ SHAPES: tuple[Shape, ...] = (
     Shape("google-token", "ya29.", _EDGE + r"ya29\.[A-Za-z0-9_-]{20,}"),
     Shape("aws-key-id", "AKIA", _EDGE + r"AKIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
     Shape("aws-key-id", "ASIA", _EDGE + r"ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    Shape("aws-signature", "Signature=", r"(?:X-Amz-)?Signature=[0-9a-f]{64}(?![0-9A-Za-z])"),
+    Shape("aws-token", "X-Amz-Security-Token=", r"X-Amz-Security-Token=[A-Za-z0-9%+/=_-]{16,}"),
     Shape("github-token", "gh", _EDGE + r"gh[pousr]_[A-Za-z0-9]{36,}"),
     Shape("github-token", "github_pat_", _EDGE + r"github_pat_[A-Za-z0-9_]{22,}"),
     Shape("gitlab-token", "glpat-", _EDGE + r"glpat-[A-Za-z0-9_-]{20,}"),
@@ -74,6 +76,7 @@ SHAPES: tuple[Shape, ...] = (
 # Headers whose value is a secret or names an account, in lower case.
 DEFAULT_HEADERS: frozenset[str] = frozenset(
     {
+        "anthropic-organization-id",
         "api-key",
         "authorization",
         "cookie",
@@ -147,17 +150,19 @@ def looks_like_key(value: str) -> bool:
     )
 
 
-def environment_secrets(environment: Mapping[str, str], *, named: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
+def environment_secrets(
+    environment: Mapping[str, str], *, named: Iterable[str] = (), by_look: bool = True
+) -> tuple[tuple[str, str], ...]:
     """Return names and values of the variables that hold secrets, the longest value first.
 
-    Those are the variables named like secrets whose value looks like a key, so that one set to ``test`` rewrites no
-    prose, and those ``named`` by the user, whatever they hold.
+    Those are, unless ``by_look`` is off, the variables named like secrets whose value looks like a key, so that one set
+    to ``test`` rewrites no prose, and those ``named`` by the user, whatever they hold.
     """
     chosen = set(named)
     found = [
         (name, value)
         for name, value in environment.items()
-        if value and (name in chosen or (_SECRET_VARIABLE.search(name) and looks_like_key(value)))
+        if value and (name in chosen or (by_look and _SECRET_VARIABLE.search(name) and looks_like_key(value)))
     ]
     return tuple(sorted(found, key=lambda pair: (-len(pair[1]), pair[0])))
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,9 +16,10 @@ import pytest
 
 from pytest_agentreplay.cassette import load_cassette, partial_path
 from pytest_agentreplay.cli import main
+from tests.support.in_flight import LEAVE_ONE_IN_FLIGHT, let_one_be_in_flight
 from tests.support.openai import chat_answer, chat_stream
 from tests.support.server import Answer, Seen
-from tests.support.suite import Provider, Suite, echo, failure, make_suite, providing
+from tests.support.suite import Provider, Suite, echo
 
 TURNS = 8
 KNOWN = 3  # the turns in which the agent of today asks what it asked when the old cassette was made
@@ -31,6 +31,7 @@ import pytest
 from agent import CLIENT, URL, body, said, user
 
 TURNS, KNOWN, THREADS, STREAMED, TODAY = SETTINGS
+CLIENT.headers["x-run"] = str(os.getpid())
 NOTES = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
@@ -76,6 +77,7 @@ class Oracle:
 
     streamed: bool = False
     chance: random.Random = field(default_factory=random.Random)
+    run: str | None = None  # whose questions count: one of a killed process may come late
     asked: list[str] = field(default_factory=list)
     awaited: int = 0
     is_reached: threading.Event = field(default_factory=threading.Event)
@@ -84,7 +86,8 @@ class Oracle:
     def respond(self, seen: Seen) -> Answer:
         question = seen.json()["messages"][-1]["content"]
         with self._lock:
-            self.asked.append(question)
+            if self.run in (None, seen.headers["x-run"]):
+                self.asked.append(question)
             number, pause = len(self.asked), self.chance.uniform(0, 0.004)
         if number == self.awaited:
             self.is_reached.set()
@@ -136,12 +139,10 @@ class Interrupted:
 
 
 @pytest.fixture
-def interrupted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interrupted]:
+def interrupted(suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Interrupted:
     """An empty suite beside a provider."""
-    with providing() as provider:
-        suite = make_suite(pytester, provider, monkeypatch)
-        monkeypatch.setenv("NOTES", str(suite.path / "notes"))
-        yield Interrupted(suite, provider)
+    monkeypatch.setenv("NOTES", str(suite.path / "notes"))
+    return Interrupted(suite, provider)
 
 
 def answers_in(path: Path) -> set[str]:
@@ -161,7 +162,11 @@ def question_of(answer: str) -> str:
     return answer.partition("]")[0].removeprefix("[")
 
 
-@pytest.mark.parametrize("moment", [pytest.param(n, marks=[pytest.mark.slow] if n >= 8 else []) for n in range(50)])
+# Eight moments, one of each kind, in every run; as many as one likes with `-m slow`.
+MOMENTS = [*range(8), *(pytest.param(moment, marks=pytest.mark.slow) for moment in range(8, 50))]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_a_recording_killed_at_a_random_moment_loses_no_answer_and_goes_on_from_them(
     interrupted: Interrupted, moment: int
 ) -> None:
@@ -187,7 +192,7 @@ def test_a_recording_killed_at_a_random_moment_loses_no_answer_and_goes_on_from_
     assert set(interrupted.notes) <= kept
     assert suite.cassette().exists() == (is_done or has_old)
 
-    second = Oracle(streamed, chance)
+    second = Oracle(streamed, chance, run=str(os.getpid()))
     interrupted.provider.respond = second.respond
     result = suite.run("--record-mode=new_episodes" if has_old else "--record-mode=once")
 
@@ -227,23 +232,10 @@ def questions_of(provider: Provider) -> list[str]:
 
 def cut_short(suite: Suite, *questions: str) -> Path:
     """Record some questions and break off while one more is in flight; return the unfinished recording."""
-    steps = [f"ask({question!r})" for question in questions]
-    in_flight = "CLIENT.send(CLIENT.build_request('POST', URL, json=body('in flight')), stream=True)"
-    write_steps(suite, *steps, f"response = {in_flight}", "response.close = lambda: None", "pytest.fail('cut short')")
+    let_one_be_in_flight(suite.pytester)
+    write_steps(suite, *(f"ask({question!r})" for question in questions), LEAVE_ONE_IN_FLIGHT, "pytest.fail('cut off')")
     suite.run("--record-mode=once").assert_outcomes(failed=1)
     return partial_path(suite.cassette())
-
-
-@pytest.fixture
-def suite(interrupted: Interrupted) -> Suite:
-    """An empty suite beside a provider that answers with what is asked."""
-    return interrupted.suite
-
-
-@pytest.fixture
-def provider(interrupted: Interrupted) -> Provider:
-    """A provider that answers with what is asked."""
-    return interrupted.provider
 
 
 LATE = """
@@ -293,32 +285,6 @@ def test_an_exchange_in_flight_at_the_end_of_a_test_keeps_the_partial_whatever_c
     assert "unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (2 exchanges)" in first.stdout.str()
     second.assert_outcomes(passed=1)
     assert questions_of(provider) == ["one", "two", "slow", "slow"]
-    assert suite.cassettes() == ["cassettes/test_it/test_it.jsonl"]
-
-
-def test_replay_with_nothing_but_a_partial_recording_fails_and_names_it(suite: Suite, provider: Provider) -> None:
-    partial = cut_short(suite, "one", "two")
-    before = partial.read_bytes()
-    provider.stop()
-
-    result = suite.run()
-
-    result.assert_outcomes(failed=1)
-    assert failure(result).startswith("ReplayDivergenceError: No cassette")
-    assert "cassettes/test_it/test_it.partial.jsonl" in failure(result)
-    assert failure(result).endswith("pytest test_it.py::test_it --record-mode=once")
-    assert partial.read_bytes() == before
-
-
-def test_once_goes_on_from_a_partial_recording_and_says_so(suite: Suite, provider: Provider) -> None:
-    cut_short(suite, "one", "two")
-    write_steps(suite, "ask('one')", "ask('two')", "ask('three')")
-
-    result = suite.run("--record-mode=once")
-
-    result.assert_outcomes(passed=1)
-    assert "(resumed from an unfinished recording of 2 exchanges)" in result.stdout.str()
-    assert questions_of(provider) == ["one", "two", "in flight", "three"]
     assert suite.cassettes() == ["cassettes/test_it/test_it.jsonl"]
 
 
@@ -438,6 +404,41 @@ def test_new_episodes_adds_what_is_new_and_drops_and_lists_what_is_gone(suite: S
     assert questions_of(provider) == ["one", "two", "three", "four"]
     provider.stop()
     suite.run().assert_outcomes(passed=1)
+
+
+def test_a_disk_that_is_full_costs_the_exchange_it_has_no_room_for_and_no_other(
+    suite: Suite, provider: Provider
+) -> None:
+    suite.write(
+        """
+        import resource
+        import pytest
+        from agent import ask
+
+        CONVERSATION = ["one", {"role": "assistant", "content": "echo: one"}, "two"]
+
+        @pytest.mark.agent_cassette
+        def test_it(agent_run):
+            ask("one")
+            partial = agent_run.cassette.with_name("test_it.partial.jsonl")
+            before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (partial.stat().st_size + 100, hard))
+            with pytest.raises(OSError, match="too large"):
+                ask(*CONVERSATION)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+            ask(*CONVERSATION)  # as an SDK would, that tries again
+            ask("three")
+            IN_FLIGHT
+        """.replace("IN_FLIGHT", LEAVE_ONE_IN_FLIGHT)
+    )
+    let_one_be_in_flight(suite.pytester)
+
+    suite.run_apart("--record-mode=once").assert_outcomes(passed=1)
+    conversation = "ask('one', {'role': 'assistant', 'content': 'echo: one'}, 'two')"
+    write_steps(suite, "ask('one')", conversation, "ask('three')")
+    suite.run("--record-mode=once").assert_outcomes(passed=1)
+
+    assert questions_of(provider) == ["one", "two", "two", "three", "in flight"]
 
 
 def test_a_file_left_half_replaced_by_a_killed_process_is_cleared_away(suite: Suite) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from pytest_agentreplay.cassette import load_cassette, lock_cassette
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.errors import CassetteError
-from tests.support.suite import Provider, Suite, make_suite, providing
+from tests.support.suite import Provider, Suite
 
 PROCESSES = 4
 EXCHANGES = 50
@@ -41,19 +40,6 @@ def test_it(number):
 """
 
 
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    """A provider that answers with what is asked."""
-    with providing() as running:
-        yield running
-
-
-@pytest.fixture
-def suite(pytester: pytest.Pytester, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Suite:
-    """An empty suite beside the provider."""
-    return make_suite(pytester, provider, monkeypatch)
-
-
 def run_at_once(suite: Suite, monkeypatch: pytest.MonkeyPatch, *args: str) -> list[tuple[int, str]]:
     """Run the suite in several processes at once; return the exit code and the output of each."""
     running = []
@@ -75,7 +61,11 @@ def run_at_once(suite: Suite, monkeypatch: pytest.MonkeyPatch, *args: str) -> li
 
 @pytest.mark.parametrize(
     ("mode", "requests"),
-    [("once", EXCHANGES), ("new_episodes", EXCHANGES), ("rewrite", PROCESSES * EXCHANGES)],
+    [
+        ("rewrite", PROCESSES * EXCHANGES),
+        pytest.param("once", EXCHANGES, marks=pytest.mark.slow),
+        pytest.param("new_episodes", EXCHANGES, marks=pytest.mark.slow),
+    ],
 )
 def test_processes_that_record_one_cassette_wait_for_each_other(
     suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch, mode: str, requests: int

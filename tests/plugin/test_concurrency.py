@@ -19,7 +19,8 @@ REVERSED = False
 @pytest.mark.agent_cassette
 def test_it(agent_run):
     async def main():
-        async with client.AsyncClient(verify=False, limits=client.Limits(max_connections=50), timeout=30) as http:
+        limits = client.Limits(max_connections=200, max_keepalive_connections=0)
+        async with client.AsyncClient(verify=False, limits=limits, timeout=30) as http:
             async def ask(number):
                 return said(await http.post(URL, json=body(f"question {number}")))
             numbers = list(range(200))

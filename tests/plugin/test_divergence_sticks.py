@@ -331,3 +331,61 @@ def test_a_keyboard_interrupt_still_interrupts(suite: Suite) -> None:
     result = suite.run_apart()
 
     assert result.ret == pytest.ExitCode.INTERRUPTED
+
+
+UNITTEST = """
+import unittest
+import pytest
+from agent import ask
+
+@pytest.mark.agent_cassette
+class Case(CLASS):
+    ASYNC def test_it(self):
+        try:
+            ask(WORD)
+        except BaseException as error:
+            ENDING
+"""
+
+
+@pytest.mark.parametrize("kind", ["unittest.TestCase", "unittest.IsolatedAsyncioTestCase"])
+@pytest.mark.parametrize("ending", ["raise", "pass", "self.fail('mine')", "self.skipTest('no answer')", "assert 0"])
+def test_it_fails_a_unittest_case_behind(suite: Suite, provider: Provider, kind: str, ending: str) -> None:
+    source = UNITTEST.replace("CLASS", kind).replace("ASYNC ", "async " if "Async" in kind else "")
+    source = source.replace("ENDING", ending)
+    suite.write(source.replace("WORD", "'first'"))
+    suite.record()
+    provider.stop()
+    suite.write(source.replace("WORD", "'changed'"))
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    assert failure(result).startswith("ReplayDivergenceError: Request changed: call 1 ")
+
+
+def test_what_a_unittest_case_left_unplayed_fails_it(suite: Suite, provider: Provider) -> None:
+    source = UNITTEST.replace("CLASS", "unittest.TestCase").replace("ASYNC ", "").replace("ENDING", "raise")
+    suite.write(source.replace("WORD", "'first'"))
+    suite.record()
+    provider.stop()
+    suite.write(source.replace("ask(WORD)", "pass"))
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    assert failure(result).startswith("ReplayDivergenceError: Unplayed: 1 ")
+
+
+def test_what_a_failing_unittest_case_left_unplayed_is_not_told(suite: Suite, provider: Provider) -> None:
+    source = UNITTEST.replace("CLASS", "unittest.TestCase").replace("ASYNC ", "").replace("ENDING", "raise")
+    suite.write(source.replace("WORD", "'first'"))
+    suite.record()
+    provider.stop()
+    suite.write(source.replace("ask(WORD)", "self.fail('mine')"))
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    assert "AssertionError: mine" in failure(result)
+    assert "Unplayed" not in result.stdout.str()

@@ -17,10 +17,12 @@ from tests.support.suite import Provider, Suite, failure
 
 ANTHROPIC = """
 import os
-from anthropic import Anthropic, AsyncAnthropic
+import httpx2
+from anthropic import Anthropic, AsyncAnthropic, DefaultAsyncHttpxClient, DefaultHttpxClient
 
+HTTP = {"verify": False, "limits": httpx2.Limits(max_keepalive_connections=0)}
 OPTIONS = {"base_url": os.environ["PROVIDER_URL"], "api_key": "sk-ant-" + "a1" * 20}
-CLIENT = Anthropic(**OPTIONS)
+CLIENT = Anthropic(**OPTIONS, http_client=DefaultHttpxClient(**HTTP))
 
 def request(system, text):
     return {"model": "claude", "max_tokens": 10, "system": system, "messages": [{"role": "user", "content": text}]}
@@ -33,16 +35,18 @@ def stream(system, text="hello"):
         return "".join(events.text_stream)
 
 async def ask_async(system, text="hello"):
-    async with AsyncAnthropic(**OPTIONS) as client:
+    async with AsyncAnthropic(**OPTIONS, http_client=DefaultAsyncHttpxClient(**HTTP)) as client:
         return (await client.messages.create(**request(system, text))).content[0].text
 """
 
 OPENAI = """
 import os
-from openai import AsyncOpenAI, OpenAI
+import httpx2
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
 
+HTTP = {"verify": False, "limits": httpx2.Limits(max_keepalive_connections=0)}
 OPTIONS = {"base_url": os.environ["PROVIDER_URL"] + "/v1", "api_key": "sk-" + "a1" * 20}
-CLIENT = OpenAI(**OPTIONS)
+CLIENT = OpenAI(**OPTIONS, http_client=DefaultHttpxClient(**HTTP))
 
 def request(system, text):
     return {"model": "m", "messages": [{"role": "system", "content": system}, {"role": "user", "content": text}]}
@@ -55,7 +59,7 @@ def stream(system, text="hello"):
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
 async def ask_async(system, text="hello"):
-    async with AsyncOpenAI(**OPTIONS) as client:
+    async with AsyncOpenAI(**OPTIONS, http_client=DefaultAsyncHttpxClient(**HTTP)) as client:
         return (await client.chat.completions.create(**request(system, text))).choices[0].message.content
 """
 
@@ -132,7 +136,7 @@ def test_a_changed_system_prompt_stops_the_test_after_one_call(
     write(suite, body, system="be terse")
 
     with mock.patch.object(Player, "ask", autospec=True, side_effect=Player.ask) as asked:
-        result = suite.run()
+        result = suite.run("--tb=native")
 
     result.assert_outcomes(failed=1)
     assert asked.call_count == 1
@@ -171,7 +175,7 @@ def test_in_a_thread_pool_it_stops_the_test_and_not_the_pool(
     provider.stop()
     write(suite, body, system="be terse")
 
-    result = suite.run()
+    result = suite.run("--tb=native")
 
     result.assert_outcomes(failed=1)
     assert seconds_of(result) < 1
@@ -191,7 +195,7 @@ def test_an_unchanged_agent_replays_with_the_provider_gone(suite: Suite, provide
     suite.record()
     provider.stop()
 
-    result = suite.run()
+    result = suite.run("--tb=native")
 
     result.assert_outcomes(passed=1)
     assert [(line["provider"], line["operation"]) for line in suite.lines() if line["kind"] == "model"] == [

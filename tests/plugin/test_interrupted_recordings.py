@@ -26,11 +26,15 @@ def write(suite: Suite, *texts: str, then: str = "pass") -> None:
 
 
 @pytest.fixture
-def killed(suite: Suite) -> Suite:
-    """A suite whose recording was killed after two requests."""
-    write(suite, "one", "two", then=KILLED)
-    suite.run_apart("--record-mode=once")
+def unfinished(suite: Suite, provider: Provider) -> Suite:
+    """A suite whose recording came as far as two requests."""
+    write(suite, "one", "two")
+    suite.record()
+    write(suite, "one", "two", then="assert False")
+    suite.run("--record-mode=rewrite")
+    suite.cassette().unlink()
     assert suite.cassettes() == ["cassettes/test_it/test_it.partial.jsonl"]
+    provider.seen.clear()
     return suite
 
 
@@ -39,57 +43,61 @@ def asked(provider: Provider) -> list[str]:
     return [seen.json()["messages"][-1]["content"] for seen in provider.seen]
 
 
-def test_a_process_that_dies_leaves_what_was_answered(killed: Suite) -> None:
-    lines = killed.lines("test_it/test_it.partial.jsonl")
+def test_a_process_that_dies_leaves_what_was_answered(suite: Suite) -> None:
+    write(suite, "one", "two", then=KILLED)
 
+    suite.run_apart("--record-mode=once")
+
+    assert suite.cassettes() == ["cassettes/test_it/test_it.partial.jsonl"]
+    lines = suite.lines("test_it/test_it.partial.jsonl")
     assert [line["kind"] for line in lines] == ["run.start", "message", "model", "message", "model"]
 
 
-def test_none_fails_naming_the_unfinished_recording(killed: Suite, provider: Provider) -> None:
-    write(killed, "one", "two")
+def test_none_fails_naming_the_unfinished_recording(unfinished: Suite, provider: Provider) -> None:
+    write(unfinished, "one", "two")
 
-    result = killed.run()
+    result = unfinished.run()
 
     report = failure(result)
     assert report.startswith("ReplayDivergenceError: No cassette: ")
     assert "cassettes/test_it/test_it.partial.jsonl" in report
     assert "pytest test_it.py::test_it --record-mode=once" in report
-    assert asked(provider) == ["one", "two"]
+    assert asked(provider) == []
 
 
-def test_once_goes_on_from_it_and_says_so(killed: Suite, provider: Provider) -> None:
-    write(killed, "one", "two", "three")
+def test_once_goes_on_from_it_and_says_so(unfinished: Suite, provider: Provider) -> None:
+    write(unfinished, "one", "two", "three")
 
-    result = killed.run("--record-mode=once")
+    result = unfinished.run("--record-mode=once")
     provider.stop()
 
     result.assert_outcomes(passed=1)
-    assert asked(provider) == ["one", "two", "three"]
-    assert killed.cassettes() == ["cassettes/test_it/test_it.jsonl"]
+    assert asked(provider) == ["three"]
+    assert unfinished.cassettes() == ["cassettes/test_it/test_it.jsonl"]
     shown = [line for line in result.outlines if "cassettes/test_it/test_it.jsonl" in line]
     assert any("2" in line and ("unfinished" in line or "resumed" in line) for line in shown)
-    killed.run().assert_outcomes(passed=1)
+    unfinished.run().assert_outcomes(passed=1)
 
 
-def test_rewrite_starts_over(killed: Suite, provider: Provider) -> None:
-    write(killed, "one", "two", "three")
+def test_rewrite_starts_over(unfinished: Suite, provider: Provider) -> None:
+    write(unfinished, "one", "two", "three")
 
-    result = killed.run("--record-mode=rewrite")
+    result = unfinished.run("--record-mode=rewrite")
 
     result.assert_outcomes(passed=1)
-    assert asked(provider) == ["one", "two", "one", "two", "three"]
-    assert killed.cassettes() == ["cassettes/test_it/test_it.jsonl"]
+    assert asked(provider) == ["one", "two", "three"]
+    assert unfinished.cassettes() == ["cassettes/test_it/test_it.jsonl"]
 
 
-def test_a_torn_last_line_costs_that_exchange_alone(killed: Suite, provider: Provider) -> None:
-    partial = killed.cassette("test_it/test_it.partial.jsonl")
+def test_a_torn_last_line_costs_that_exchange_alone(unfinished: Suite, provider: Provider) -> None:
+    partial = unfinished.cassette("test_it/test_it.partial.jsonl")
     partial.write_bytes(partial.read_bytes()[:-20])
-    write(killed, "one", "two")
+    write(unfinished, "one", "two")
 
-    result = killed.run("--record-mode=once")
+    result = unfinished.run("--record-mode=once")
 
     result.assert_outcomes(passed=1)
-    assert asked(provider) == ["one", "two", "two"]
+    assert asked(provider) == ["two"]
 
 
 def test_a_test_that_fails_after_its_last_answer_still_writes_its_cassette(suite: Suite, provider: Provider) -> None:
@@ -116,6 +124,29 @@ def test_a_failing_rewrite_leaves_the_good_cassette(suite: Suite) -> None:
     assert "AssertionError: mine" in failure(result)
     assert suite.cassette().read_bytes() == before
     result.stdout.fnmatch_lines(["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (1 exchanges)*"])
+
+
+@pytest.mark.parametrize("ending", ["self.fail('mine')", "self.skipTest('mine')"])
+def test_a_failing_unittest_case_leaves_the_good_cassette_too(suite: Suite, ending: str) -> None:
+    source = """
+    import unittest
+    import pytest
+    from agent import ask
+
+    @pytest.mark.agent_cassette
+    class Case(unittest.TestCase):
+        def test_it(self):
+            ask("WORD")
+            ENDING
+    """
+    suite.write(source.replace("WORD", "one").replace("ENDING", ""))
+    suite.record()
+    before = suite.cassette("test_it/Case.test_it.jsonl").read_bytes()
+    suite.write(source.replace("WORD", "two").replace("ENDING", ending))
+
+    suite.run("--record-mode=rewrite")
+
+    assert suite.cassette("test_it/Case.test_it.jsonl").read_bytes() == before
 
 
 def test_a_connection_that_breaks_before_the_test_fails_keeps_the_partial(suite: Suite, provider: Provider) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.suite import Suite, failure
+from tests.support.suite import AGENT, Provider, Suite, failure
 
 
 @pytest.mark.parametrize(
@@ -213,3 +213,61 @@ def test_strict_markers_know_it(suite: Suite) -> None:
     result = suite.run("--strict-markers")
 
     result.assert_outcomes(passed=1)
+
+
+def test_on_something_that_is_no_python_test_it_is_refused_by_name(suite: Suite) -> None:
+    suite.write(
+        "def test_it(): pass",
+        conftest="""
+        import pytest
+
+        class Line(pytest.Item):
+            def runtest(self): pass
+
+        class Lines(pytest.File):
+            def collect(self):
+                yield Line.from_parent(self, name="first")
+
+        def pytest_collect_file(file_path, parent):
+            if file_path.suffix == ".lines":
+                return Lines.from_parent(parent, path=file_path)
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.agent_cassette)
+        """,
+    )
+    suite.path.joinpath("all.lines").touch()
+
+    result = suite.run()
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.errlines[0].startswith("ERROR: all.lines::first: @pytest.mark.agent_cassette: only ")
+
+
+def test_a_doctest_can_be_recorded(suite: Suite, provider: Provider) -> None:
+    suite.write(
+        "",
+        conftest="""
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.agent_cassette)
+        """,
+    )
+    example = '''
+def example():
+    """
+    >>> ask("hello")
+    'echo: hello'
+    """
+'''
+    suite.path.joinpath("agent.py").write_text(AGENT + example)
+
+    suite.record("--doctest-modules", "agent.py")
+    provider.stop()
+    result = suite.run("--doctest-modules", "agent.py")
+
+    result.assert_outcomes(passed=1)
+    assert suite.cassettes() == ["cassettes/agent/agent.example.jsonl"]

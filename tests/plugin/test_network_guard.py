@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -62,7 +64,6 @@ def outside() -> Iterator[Outside]:
         mock.patch.multiple(uvloop.Loop, **on_loop),
     ):
         yield outside
-        assert all(socket.socket.__dict__[name] is method for name, method in methods.items())  # no guard is left
 
 
 TRIES = """
@@ -71,7 +72,22 @@ import anyio, pytest, trio, uvloop
 from agent import CLIENT, ask
 
 NAME, ADDRESS = "api.example.invalid", "192.0.2.1"
-UDP = dict(family=socket.AF_INET, type=socket.SOCK_DGRAM)
+OPEN = []
+
+
+def tcp(family=socket.AF_INET):
+    OPEN.append(socket.socket(family))
+    return OPEN[-1]
+
+
+def tls():
+    OPEN.append(ssl.create_default_context().wrap_socket(tcp(), server_hostname=NAME))
+    return OPEN[-1]
+
+
+def udp():
+    OPEN.append(socket.socket(type=socket.SOCK_DGRAM))
+    return OPEN[-1]
 
 
 async def send_datagram():
@@ -100,19 +116,22 @@ def test_it():
         TRY
     except BaseException:
         pass
+    finally:
+        for opened in OPEN:
+            opened.close()
 """
 
 WAYS = {
-    "connect": ("socket.connect", "socket.socket().connect((ADDRESS, 443))"),
-    "connect_ex": ("socket.connect_ex", "socket.socket().connect_ex((ADDRESS, 443))"),
-    "connect over IPv6": ("socket.connect", "socket.socket(socket.AF_INET6).connect(('2001:db8::1', 443, 0, 0))"),
+    "connect": ("socket.connect", "tcp().connect((ADDRESS, 443))"),
+    "connect_ex": ("socket.connect_ex", "tcp().connect_ex((ADDRESS, 443))"),
+    "connect over IPv6": ("socket.connect", "tcp(socket.AF_INET6).connect(('2001:db8::1', 443, 0, 0))"),
     "connect with TLS": (
         "socket.connect",
-        "ssl.create_default_context().wrap_socket(socket.socket(), server_hostname=NAME).connect((ADDRESS, 443))",
+        "tls().connect((ADDRESS, 443))",
     ),
-    "sendto": ("socket.sendto", "socket.socket(**UDP).sendto(b'?', (ADDRESS, 53))"),
-    "sendto with flags": ("socket.sendto", "socket.socket(**UDP).sendto(b'?', 0, (ADDRESS, 53))"),
-    "sendmsg": ("socket.sendmsg", "socket.socket(**UDP).sendmsg([b'?'], [], 0, (ADDRESS, 53))"),
+    "sendto": ("socket.sendto", "udp().sendto(b'?', (ADDRESS, 53))"),
+    "sendto with flags": ("socket.sendto", "udp().sendto(b'?', 0, (ADDRESS, 53))"),
+    "sendmsg": ("socket.sendmsg", "udp().sendmsg([b'?'], [], 0, (ADDRESS, 53))"),
     "getaddrinfo": ("socket.getaddrinfo", "socket.getaddrinfo(NAME, 443)"),
     "getaddrinfo by keyword": ("socket.getaddrinfo", "socket.getaddrinfo(host=NAME, port=443)"),
     "gethostbyname": ("socket.gethostbyname", "socket.gethostbyname(NAME)"),
@@ -136,8 +155,15 @@ WAYS = {
 }
 
 
-def write_try(suite: Suite, statement: str) -> None:
-    suite.write(TRIES.replace("TRY", statement))
+@pytest.fixture
+def suite(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """An empty suite without pytest-socket, which would put back the functions it knows in place of the network's."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:socket")
+    return suite
+
+
+def write_try(suite: Suite, statement: str) -> Path:
+    return suite.write(TRIES.replace("TRY", statement))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -159,11 +185,14 @@ def test_a_connection_in_replay_is_stopped_and_fails_the_test_that_swallows_it(
 
 
 def test_the_error_names_the_place_and_the_setting_that_lets_it_through(suite: Suite, outside: Outside) -> None:
-    write_try(suite, "socket.create_connection((NAME, 443))")
+    statement = "socket.create_connection((NAME, 443))"
+    path = write_try(suite, statement)
 
     text = failure(suite.run())
 
-    assert "  called    test_it.py:36 in test_it" in text
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    line = lines.index(statement) + 1
+    assert f"  called    test_it.py:{line} in test_it" in text
     assert text.endswith(f"To let it through: @pytest.mark.agent_cassette(hosts=['{NAME}'])")
 
 
@@ -181,20 +210,53 @@ def test_after_a_blocked_connection_no_request_is_answered(suite: Suite, provide
 LOCAL = {
     "a socket": "socket.create_connection(('127.0.0.1', PORT)).close()",
     "a name": "socket.create_connection(('localhost', PORT)).close()",
-    "http.client": "connection = http.client.HTTPConnection('127.0.0.1', PORT); connection.request('GET', '/'); "
-    "assert connection.getresponse().read() == b'/'; connection.close()",
+    "http.client": "connect_by_http()",
     "asyncio": "asyncio.run(connect())",
     "uvloop": "uvloop.run(connect())",
 }
 
 
-def write_local(suite: Suite, provider: Provider, statement: str, *, marker: str = "", config: str = "{}") -> None:
+@dataclass
+class Listener:
+    """Something on this machine that can be connected to."""
+
+    listening: socket.socket
+
+    @property
+    def port(self) -> int:
+        """Where it is."""
+        return int(self.listening.getsockname()[1])
+
+    def count(self) -> int:
+        """Return how many have connected since this was asked last."""
+        count = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.listening.accept()[0].close()
+                count += 1
+        return count
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """A port that listens on loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        yield Listener(listening)
+
+
+def write_local(suite: Suite, listener: Listener, statement: str, *, marker: str = "", config: str = "{}") -> None:
     suite.write(
         f"""
         import asyncio, http.client, socket
         import pytest, uvloop
 
-        PORT = {provider.url.rpartition(":")[2]}
+        PORT = {listener.port}
+
+        def connect_by_http():
+            connection = http.client.HTTPConnection("127.0.0.1", PORT)
+            connection.connect()
+            connection.close()
 
         async def connect():
             _, writer = await asyncio.open_connection("127.0.0.1", PORT)
@@ -213,50 +275,50 @@ def write_local(suite: Suite, provider: Provider, statement: str, *, marker: str
 
 
 @pytest.mark.parametrize("way", LOCAL)
-def test_loopback_may_be_reached(suite: Suite, provider: Provider, way: str) -> None:
-    write_local(suite, provider, LOCAL[way])
+def test_loopback_may_be_reached(suite: Suite, listener: Listener, way: str) -> None:
+    write_local(suite, listener, LOCAL[way])
 
     result = suite.run()
 
     result.assert_outcomes(passed=1)
-    assert provider.server.connections == 1
+    assert listener.count() == 1
 
 
 @pytest.mark.parametrize("way", LOCAL)
-def test_loopback_may_not_be_reached_where_the_settings_say_so(suite: Suite, provider: Provider, way: str) -> None:
-    write_local(suite, provider, LOCAL[way], config="{'loopback': False}")
+def test_loopback_may_not_be_reached_where_the_settings_say_so(suite: Suite, listener: Listener, way: str) -> None:
+    write_local(suite, listener, LOCAL[way], config="{'loopback': False}")
 
     result = suite.run()
 
     result.assert_outcomes(failed=1)
     assert "in replay nothing, not even loopback, may be reached" in failure(result)
-    assert provider.server.connections == 0
+    assert listener.count() == 0
 
 
 @pytest.mark.parametrize("hosts", [f"'{NAME}'", f"['other.invalid', '{NAME}']", "'*.example.invalid'", "'127.0.0.*'"])
 def test_a_host_that_the_marker_names_may_be_reached(
-    suite: Suite, provider: Provider, outside: Outside, hosts: str
+    suite: Suite, listener: Listener, outside: Outside, hosts: str
 ) -> None:
     outside.names[NAME] = "127.0.0.1"
     target = "127.0.0.1" if "127" in hosts else NAME
     statement = f"socket.create_connection(('{target}', PORT)).close()"
-    write_local(suite, provider, statement, marker=f"hosts={hosts}", config="{'loopback': False}")
+    write_local(suite, listener, statement, marker=f"hosts={hosts}", config="{'loopback': False}")
 
     result = suite.run()
 
     result.assert_outcomes(passed=1)
-    assert provider.server.connections == 1
+    assert listener.count() == 1
 
 
 def test_a_host_that_the_ini_file_names_may_be_reached_and_no_other(
-    suite: Suite, provider: Provider, outside: Outside
+    suite: Suite, listener: Listener, outside: Outside
 ) -> None:
     outside.names[NAME] = "127.0.0.1"
     suite.ini(f"agent_hosts = {NAME}")
     reach = "socket.create_connection(('HOST', PORT)).close()"
-    write_local(suite, provider, reach.replace("HOST", NAME))
+    write_local(suite, listener, reach.replace("HOST", NAME))
     named = suite.run()
-    write_local(suite, provider, reach.replace("HOST", f"other.{NAME}"))
+    write_local(suite, listener, reach.replace("HOST", f"other.{NAME}"))
 
     other = suite.run()
 
@@ -266,7 +328,7 @@ def test_a_host_that_the_ini_file_names_may_be_reached_and_no_other(
 
 
 def test_an_address_that_belonged_to_an_allowed_name_is_not_open_to_the_next_test(
-    suite: Suite, provider: Provider, outside: Outside
+    suite: Suite, listener: Listener, outside: Outside
 ) -> None:
     outside.names[NAME] = "127.0.0.1"
     suite.write(
@@ -274,7 +336,7 @@ def test_an_address_that_belonged_to_an_allowed_name_is_not_open_to_the_next_tes
         import socket
         import pytest
 
-        PORT = {provider.url.rpartition(":")[2]}
+        PORT = {listener.port}
 
         @pytest.fixture(scope="session")
         def agent_config():
@@ -286,7 +348,8 @@ def test_an_address_that_belonged_to_an_allowed_name_is_not_open_to_the_next_tes
 
         @pytest.mark.agent_cassette
         def test_it():
-            socket.socket().connect(("127.0.0.1", PORT))
+            with socket.socket() as opened:
+                opened.connect(("127.0.0.1", PORT))
         """
     )
 
@@ -294,11 +357,20 @@ def test_an_address_that_belonged_to_an_allowed_name_is_not_open_to_the_next_tes
 
     result.assert_outcomes(passed=1, failed=1)
     assert f"socket.connect to {NAME}:" in failure(result)
-    assert provider.server.connections == 1
+    assert listener.count() == 1
+
+
+def test_the_guard_is_gone_when_the_session_is_over(suite: Suite, outside: Outside) -> None:
+    below = socket.socket.connect, socket.getaddrinfo, uvloop.Loop.create_connection
+    write_try(suite, "tcp().connect((ADDRESS, 443))")
+
+    suite.run().assert_outcomes(failed=1)
+
+    assert (socket.socket.connect, socket.getaddrinfo, uvloop.Loop.create_connection) == below
 
 
 def test_recording_lets_everything_through(suite: Suite, outside: Outside) -> None:
-    write_try(suite, "ask('hello'); socket.socket().connect((ADDRESS, 443))")
+    write_try(suite, "ask('hello'); tcp().connect((ADDRESS, 443))")
 
     suite.record()
 

@@ -331,3 +331,38 @@ def test_it(word):
     replayed.assert_outcomes(passed=3)
     replayed.stdout.fnmatch_lines(["agent cassettes: 3 replayed (3 requests)"])
     assert len(suite.cassettes()) == 3
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_divergence_in_a_task_group_under_anyio_fails_its_test_and_no_other(
+    suite: Suite, provider: Provider, backend: str
+) -> None:
+    source = f"""{ASYNC_HEAD}
+import anyio
+
+pytestmark = [pytest.mark.agent_cassette, pytest.mark.anyio]
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return {backend!r}
+
+@pytest.fixture(scope="module")
+async def connection():
+    yield "kept open"
+
+async def test_first(connection):
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, WORD)
+
+async def test_second(connection):
+    assert await ask("second") == "echo: second"
+"""
+    suite.write(source.replace("WORD", "'first'"))
+    suite.record()
+    provider.stop()
+    suite.write(source.replace("WORD", "'changed'"))
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=1, failed=1)
+    assert failure(result, "test_first").startswith("ReplayDivergenceError: Request changed: call 1 ")

@@ -66,9 +66,9 @@ def test_recording_concurrent_conversations_again_changes_the_timing_line_alone(
                 async def converse(number):
                     messages = [f"question {number}"]
                     for _ in range(3):
-                        await asyncio.sleep(random.random() / 50)
                         answer = said(await http.post(URL, json=body(*messages)))
                         messages += [{"role": "assistant", "content": answer}, "go on"]
+                        await asyncio.sleep(random.random() / 50)
                 await asyncio.gather(*map(converse, range(8)))
         asyncio.run(main())
     """.replace("CLIENT", client)

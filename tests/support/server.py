@@ -120,7 +120,7 @@ def serving(respond: Callable[[Seen], Answer]) -> Iterator[Server]:
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - the base class's names
+        do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - the base class's names
 
     class Quiet(ThreadingHTTPServer):
         daemon_threads = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,7 +136,8 @@ class Suite:
 
     def run(self, *args: str) -> pytest.RunResult:
         """Run the suite in this process: quick, for what depends on no import and no thread left behind."""
-        return self.pytester.runpytest_inprocess(*_left_out(), *args)
+        names = [name for name in _LEFT_OUT if name != "rerunfailures" or not any("--reruns" in arg for arg in args)]
+        return self.pytester.runpytest_inprocess(*_left_out(names), *args)
 
     def run_apart(self, *args: str) -> pytest.RunResult:
         """Run the suite in a process of its own."""
@@ -183,5 +184,5 @@ def failure(result: pytest.RunResult, test: str = "test_it") -> str:
     return report.longreprtext
 
 
-def _left_out(names: tuple[str, ...] = _LEFT_OUT) -> list[str]:
+def _left_out(names: Iterable[str] = _LEFT_OUT) -> list[str]:
     return [part for name in names for part in ("-p", f"no:{name}")]

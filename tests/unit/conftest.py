@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 # One seed, so that a failure somewhere else is a failure here; `--hypothesis-profile=search` looks further.
 settings.register_profile(
     "suite",
-    max_examples=60,
+    max_examples=40,
     derandomize=True,
     database=None,
     deadline=None,

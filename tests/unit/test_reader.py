@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.divergence import find_changes
+from pytest_agentreplay.payloads import cut
 from pytest_agentreplay.reader import HttpRequest, Reader
 from pytest_agentreplay.records import Response
 from tests.unit.documents import any_json, changed_somewhere, is_same, spelled
@@ -101,6 +102,13 @@ def test_the_order_of_query_pairs_does_not_count(pairs: list[tuple[str, str]], r
 )
 def test_default_ports_and_what_is_no_part_of_the_address_do_not_count(first: str, second: str) -> None:
     assert _hash(post({}, url=first)) == _hash(post({}, url=second))
+
+
+def test_the_case_of_a_method_does_not_count() -> None:
+    asked = make_reader().read(post({}, method="post"))
+
+    assert asked.hash == _hash(post({}))
+    assert (asked.method, asked.request.method) == ("POST", "POST")
 
 
 def _multipart(boundary: str, parts: list[tuple[str, bytes]]) -> HttpRequest:
@@ -799,6 +807,27 @@ def test_a_key_does_not_count_and_is_not_kept(request_with: Callable[[str], Http
 
     assert asked.hash == _hash(other, make_reader(match_headers=["authorization"]))
     assert KEY not in repr(asked.request) + repr(asked.messages)
+
+
+def test_cuts_between_the_events_of_a_stream_stay_between_them() -> None:
+    events = [f'data: {{"a":"{text}"}}\n\n'.encode() for text in ("x ", KEY[:9], KEY[9:], " y", KEY + " z", "end")]
+    response = Response(
+        status=200,
+        headers=(("content-type", "text/event-stream"),),
+        content=b"".join(events),
+        cuts=tuple(map(len, events)),
+    )
+
+    kept = make_reader().redact_response(response)
+
+    assert cut(kept.content, kept.cuts) == [
+        b'data: {"a":"x "}\n\n',
+        b'data: {"a":"[redacted:openai-key]"}\n\n',
+        b'data: {"a":""}\n\n',
+        b'data: {"a":" y"}\n\n',
+        b'data: {"a":"[redacted:openai-key] z"}\n\n',
+        b'data: {"a":"end"}\n\n',
+    ]
 
 
 def test_cuts_that_fell_inside_a_key_move_to_its_end() -> None:

@@ -21,10 +21,10 @@ CONFLICTS = ["<<<<<<< HEAD", "=======", ">>>>>>> feature", "||||||| 0a1b2c3"]
 
 
 def _steps() -> list[tuple[ExchangeStep, dict[str, Any]]]:
-    """Return a conversation of four turns and two exchanges beside it."""
+    """Return a conversation of three turns and two exchanges beside it."""
     reader = make_reader()
     made = []
-    for turn, request in enumerate(conversation(4)):
+    for turn, request in enumerate(conversation(3)):
         asked = reader.read(request)
         response = answer(f"answer {turn}").model_copy(update={"cuts": (10, 20, 1000)})
         made.append((step_for(asked, lane="talk", response=response, began=float(turn), took=0.5), asked.messages))
@@ -97,7 +97,7 @@ def test_a_good_cassette_has_its_steps_and_messages(load: Callable[..., Cassette
 
     written = {step.hash: step for step, _ in _steps()}
     assert [step.hash for step in cassette.exchanges] == list(written)
-    assert [step.kind for step in cassette.steps()] == ["run.start", *["model"] * 4, "http", "http", "run.end"]
+    assert [step.kind for step in cassette.steps()] == ["run.start", *["model"] * 3, "http", "http", "run.end"]
     assert all(step.response == written[step.hash].response for step in cassette.exchanges)
     assert all(step.timing == written[step.hash].timing for step in cassette.exchanges)
     assert cassette.messages == {key: value for _, messages in _steps() for key, value in messages.items()}
@@ -178,18 +178,13 @@ def test_a_line_that_is_missing_is_refused(load: Callable[..., Cassette], good: 
         _refusal(load, _joined([*rows[:at], *rows[at + 1 :]]))
 
 
-def test_lines_that_were_swapped_are_refused_or_say_the_same(load: Callable[..., Cassette], good: bytes) -> None:
-    """Messages are known by what they are: two that one step brings in may stand either way round."""
+def test_lines_that_were_swapped_are_refused(load: Callable[..., Cassette], good: bytes) -> None:
     rows = _rows(good)
-    is_message = [row.startswith(b'{"kind":"message"') for row in rows]
     for first in range(len(rows)):
         for second in range(first + 1, len(rows)):
             swapped = [*rows]
             swapped[first], swapped[second] = rows[second], rows[first]
-            if all(is_message[first : second + 1]):
-                assert load(_joined(swapped)) == load(good)
-            else:
-                _refusal(load, _joined(swapped))
+            _refusal(load, _joined(swapped))
 
 
 def test_a_line_put_in_anywhere_is_refused(load: Callable[..., Cassette], good: bytes) -> None:
@@ -220,7 +215,7 @@ def test_a_line_put_in_anywhere_is_refused(load: Callable[..., Cassette], good: 
         (b'{"log":{}}\n', "this is not an agent cassette, or its first line was changed"),
         (b"\x89PNG\r\n\x1a\n\x00", "the last line is cut off"),
         (seal({"kind": "model"}) + b"\n", "the first line is of kind 'model', not 'run.start'"),
-        (b'{"kind":"message","value":1}\n', "the head of the cassette is missing"),
+        (b'{"kind":"message","value":1}\n', "this is not an agent cassette, or its first line was changed"),
     ],
 )
 def test_what_is_no_cassette_is_refused(load: Callable[..., Cassette], data: bytes, fault: str) -> None:
@@ -277,7 +272,7 @@ def test_a_line_that_was_never_written_is_refused_or_read_and_never_another_erro
 ) -> None:
     rows = _rows(good)
     numbers = [0, rows.index(next(row for row in rows if b'"after"' in row)), len(rows) - 2, len(rows) - 1]
-    refused = 0
+    errors = []
     for number in numbers:
         line = unseal(rows[number])
         assert line is not None
@@ -287,9 +282,9 @@ def test_a_line_that_was_never_written_is_refused_or_read_and_never_another_erro
             try:
                 load(data)
             except CassetteError as error:
-                assert len(str(error).splitlines()) == 2
-                refused += 1
-    assert refused > 200
+                errors.append(str(error))
+    assert len(errors) > 200
+    assert all(len(error.splitlines()) == 2 for error in errors)
 
 
 # An interrupted recording

@@ -1,0 +1,307 @@
+"""``agentreplay prune`` removes what no test asks for, and nothing that some test may still need."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentreplay.cassette import load_cassette, lock_cassette
+from pytest_agentreplay.cli import main
+from tests.support.openai import completion
+from tests.support.suite import Provider, Suite
+from tests.support.tapes import OPENAI, Told, chat, write_cassette, write_partial
+
+MANY = """
+import os
+import pytest
+from agent import ask
+
+RECORDING = os.environ.get("RECORDING")
+cassette = pytest.mark.agent_cassette
+
+
+@cassette
+def test_used():
+    ask("one")
+
+
+@cassette
+def test_asks_less():
+    ask("one")
+    if RECORDING:
+        ask("two")
+    ask("three")
+
+
+@cassette(name="common")
+@pytest.mark.parametrize("number", [1, 2])
+def test_shares(number):
+    ask("common")
+    if number == 2:
+        ask("of the second")
+    if RECORDING:
+        ask("of the past")
+
+
+@cassette
+def test_deselected():
+    ask("deselected")
+
+
+@cassette(name="half")
+def test_half():
+    ask("first half")
+
+
+@cassette(name="half")
+def test_deselected_half():
+    ask("other half")
+
+
+@cassette
+@pytest.mark.skipif(not RECORDING, reason="not today")
+def test_skipped():
+    ask("skipped")
+
+
+@cassette
+def test_skips_itself():
+    ask("begun")
+    if not RECORDING:
+        pytest.skip("not today")
+    ask("ended")
+
+
+@cassette
+@pytest.mark.xfail(not RECORDING, reason="known")
+def test_fails_as_expected():
+    ask("begun")
+    assert RECORDING
+    ask("ended")
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    return ask("catalogue")
+
+
+@pytest.fixture(scope="module")
+def drawer():
+    return ask("drawer")
+
+
+@cassette
+def test_with_a_fixture(catalogue):
+    ask("with a fixture")
+
+
+@cassette
+def test_deselected_with_a_fixture(drawer):
+    ask("deselected with a fixture")
+"""
+
+SKIPPED_MODULE = """
+import os
+import pytest
+from agent import ask
+
+if not os.environ.get("RECORDING"):
+    pytest.skip("this platform has no such thing", allow_module_level=True)
+
+@pytest.mark.agent_cassette
+def test_elsewhere():
+    ask("elsewhere")
+"""
+
+KEPT = [
+    "cassettes/test_it/common.jsonl",
+    "cassettes/test_it/fixture.catalogue.jsonl",
+    "cassettes/test_it/fixture.drawer.jsonl",
+    "cassettes/test_it/half.jsonl",
+    "cassettes/test_it/test_asks_less.jsonl",
+    "cassettes/test_it/test_deselected.jsonl",
+    "cassettes/test_it/test_deselected_with_a_fixture.jsonl",
+    "cassettes/test_it/test_fails_as_expected.jsonl",
+    "cassettes/test_it/test_skipped.jsonl",
+    "cassettes/test_it/test_skips_itself.jsonl",
+    "cassettes/test_it/test_used.jsonl",
+    "cassettes/test_it/test_with_a_fixture.jsonl",
+    "cassettes/test_skipped/test_elsewhere.jsonl",
+]
+UNUSED = ["cassettes/test_gone/test_old.jsonl", "cassettes/test_it/test_renamed.jsonl"]
+PARTIAL = "cassettes/test_it/test_begun.partial.jsonl"
+
+
+def told(text: str, *, url: str = OPENAI) -> Told:
+    return Told(chat({"role": "user", "content": text}), completion(f"echo: {text}"), url=url)
+
+
+def questions_in(path: Path) -> list[str]:
+    """Return what is asked in a cassette."""
+    return [message["content"] for message in load_cassette(path).messages.values()]
+
+
+def contents(suite: Suite) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in suite.path.rglob("*.jsonl")}
+
+
+@pytest.fixture
+def littered(suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """A suite that was recorded some time ago, and has changed since."""
+    suite.write(MANY, test_skipped=SKIPPED_MODULE)
+    monkeypatch.setenv("RECORDING", "1")
+    suite.run("--record-mode=new_episodes").assert_outcomes(passed=13)
+    monkeypatch.delenv("RECORDING")
+    provider.stop()
+    # Of the cassette that two tests share either plays its own part, and nobody a third.
+    steps = [
+        told(text, url=f"{provider.url}/v1/chat/completions") for text in ("common", "of the past", "of the second")
+    ]
+    write_cassette(suite.cassette("test_it/common.jsonl"), steps)
+    halves = [told(text, url=f"{provider.url}/v1/chat/completions") for text in ("first half", "other half")]
+    write_cassette(suite.cassette("test_it/half.jsonl"), halves)
+    for name in UNUSED:
+        write_cassette(suite.path / name, [told("old")])
+    write_partial(suite.path / PARTIAL.replace(".partial", ""), [told("begun")])
+    (suite.path / "cassettes" / "test_it" / "data.jsonl").write_text('{"somebody": "else"}\n', encoding="utf-8")
+    (suite.path / "cassettes" / "test_it" / "README.txt").write_text("not ours", encoding="utf-8")
+    suite.ini("addopts = -k 'not deselected'")
+    return suite
+
+
+def prune(capfd: pytest.CaptureFixture[str], *args: str) -> tuple[int, Any]:
+    """Run the command; return its exit code and its JSON."""
+    code = main(["prune", "--json", *args])
+    return code, json.loads(capfd.readouterr().out)
+
+
+def test_prune_removes_what_no_test_asks_for_and_spares_the_rest(
+    littered: Suite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(littered)
+
+    dry_code, dry = prune(capfd, "--dry-run")
+    untouched = contents(littered)
+    code, plan = prune(capfd)
+
+    def relative(paths: list[str]) -> list[str]:
+        return [Path(path).relative_to(littered.path.resolve()).as_posix() for path in paths]
+
+    assert (dry_code, code) == (1, 1)
+    lock_cassette(littered.cassette("test_it/common.jsonl"), wait=1).release()  # no lock is left behind
+    assert untouched == before
+    assert dry == plan | {"dry_run": True}
+    assert relative(plan["unused"]) == UNUSED
+    assert relative(plan["partials"]) == [PARTIAL]
+    assert relative(list(plan["unplayed"])) == [
+        "cassettes/test_it/common.jsonl",
+        "cassettes/test_it/test_asks_less.jsonl",
+    ]
+    assert littered.cassettes() == sorted([*KEPT, PARTIAL, "cassettes/test_it/data.jsonl"])
+    assert questions_in(littered.cassette("test_it/test_asks_less.jsonl")) == ["one", "three"]
+    assert questions_in(littered.cassette("test_it/common.jsonl")) == ["common", "of the second"]
+    assert questions_in(littered.cassette("test_it/half.jsonl")) == ["first half", "other half"]
+    assert questions_in(littered.cassette("test_it/test_skips_itself.jsonl")) == ["begun", "ended"]
+    assert questions_in(littered.cassette("test_it/test_fails_as_expected.jsonl")) == ["begun", "ended"]
+
+    assert main(["verify", "cassettes/test_it/t*.jsonl"]) == 0
+    capfd.readouterr()
+    assert main(["prune"]) == 0
+    assert "nothing to prune" in capfd.readouterr().out
+
+
+@pytest.fixture
+def written(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """A suite whose agent asks what the cassettes that a test writes answer."""
+    monkeypatch.setenv("PROVIDER_URL", OPENAI.removesuffix("/v1/chat/completions"))
+    return suite
+
+
+def test_prune_says_what_it_removed_and_what_it_kept(written: Suite, capfd: pytest.CaptureFixture[str]) -> None:
+    written.write("import pytest\nfrom agent import ask\n\n@pytest.mark.agent_cassette\ndef test_it(): ask('one')\n")
+    write_cassette(written.cassette(), [told("zero"), told("one"), told("two")])
+    old = write_cassette(written.cassette("test_it/test_old.jsonl"), [told("old")])
+    partial = write_partial(written.cassette("test_it/test_begun.jsonl"), [told("begun")])
+    other = write_cassette(written.cassette("test_other/test_old.jsonl"), [told("old")])
+    here = written.path.resolve() / "cassettes" / "test_it"
+
+    code = main(["prune", "test_it.py"])
+
+    assert code == 1
+    assert capfd.readouterr().out.splitlines() == [
+        f"removed {here / 'test_old.jsonl'}: no test asked for it",
+        f"removed from {here / 'test_it.jsonl'}: step 1, 3, not played",
+        f"kept {here / 'test_begun.partial.jsonl'}: an unfinished recording holds answers that were paid for",
+    ]
+    assert not old.exists()
+    assert partial.exists()
+    assert other.exists()  # its module was not asked about
+    assert questions_in(written.cassette()) == ["one"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "import pytest\n\n@pytest.mark.agent_cassette\ndef test_it(): assert False\n",
+        "import no_such_module\n",
+    ],
+    ids=["a failing test", "a module that cannot be imported"],
+)
+def test_a_suite_that_fails_prunes_nothing(written: Suite, capfd: pytest.CaptureFixture[str], broken: str) -> None:
+    written.write(broken)
+    write_cassette(written.cassette(), [told("one"), told("two")])
+    write_cassette(written.cassette("test_it/test_old.jsonl"), [told("old")])
+    before = contents(written)
+
+    code = main(["prune"])
+
+    printed = capfd.readouterr()
+    assert code == 2
+    assert printed.out == ""
+    assert printed.err.splitlines()[-1].startswith("agentreplay: nothing was pruned: the suite must pass first")
+    assert contents(written) == before
+
+
+def test_one_test_alone_says_nothing_about_the_cassettes_of_others(
+    written: Suite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    written.write("import pytest\nfrom agent import ask\n\n@pytest.mark.agent_cassette\ndef test_it(): ask('one')\n")
+    write_cassette(written.cassette(), [told("one")])
+    write_cassette(written.cassette("test_it/test_old.jsonl"), [told("old")])
+    before = contents(written)
+
+    code = main(["prune", "test_it.py::test_it"])
+
+    assert code == 0
+    assert capfd.readouterr().out == "nothing to prune\n"
+    assert contents(written) == before
+
+
+def test_a_suite_that_runs_on_several_workers_is_pruned_all_the_same(
+    written: Suite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    written.ini("addopts = -n 2 -p no:hypothesispytest")
+    written.write(
+        """
+        import pytest
+        from agent import ask
+
+        @pytest.mark.agent_cassette
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(number):
+            ask(f"question {number}")
+        """
+    )
+    for number in range(4):
+        steps = [told(f"question {number}"), told("unplayed")]
+        write_cassette(written.cassette(f"test_it/test_it[{number}].jsonl"), steps)
+    write_cassette(written.cassette("test_it/test_old.jsonl"), [told("old")])
+
+    code = main(["prune"])
+
+    assert code == 1
+    assert written.cassettes() == [f"cassettes/test_it/test_it[{number}].jsonl" for number in range(4)]
+    assert [questions_in(written.path / name) for name in written.cassettes()] == [[f"question {n}"] for n in range(4)]

@@ -1,0 +1,206 @@
+"""What differs between two requests, as paths."""
+
+from __future__ import annotations
+
+import ast
+import re
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.divergence import Change, alike, find_changes
+from pytest_agentreplay.divergence.changes import ABSENT, volatile_kind
+from tests.unit.documents import any_json, changed_somewhere, is_same
+from tests.unit.making import said, user
+
+
+def _form(body: Any, **head: Any) -> dict[str, Any]:
+    return {"method": "POST", "url": "https://a/", "headers": {}, "kind": "json", "body": body, **head}
+
+
+def _changes(recorded: Any, now: Any) -> list[tuple[str, Any, Any, str]]:
+    found = find_changes(_form(recorded), _form(now))
+    return [(change.path, change.recorded, change.now, change.group) for change in found]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "expected"),
+    [
+        ({"model": "a"}, {"model": "b"}, [("$.model", "a", "b", "model")]),
+        ({"system": "a"}, {"system": "b"}, [("$.system", "a", "b", "system prompt")]),
+        ({"system": [{"text": "a"}]}, {"system": [{"text": "b"}]}, [("$.system[0].text", "a", "b", "system prompt")]),
+        ({"instructions": "a"}, {"instructions": "b"}, [("$.instructions", "a", "b", "system prompt")]),
+        ({"temperature": 0}, {"temperature": 1}, [("$.temperature", 0, 1, "sampling")]),
+        ({"seed": 1}, {}, [("$.seed", 1, ABSENT, "sampling")]),
+        ({}, {"top_p": 1}, [("$.top_p", ABSENT, 1, "sampling")]),
+        ({"stream": True}, {"stream": False}, [("$.stream", True, False, "transport")]),
+        ({"other": 1}, {"other": 2}, [("$.other", 1, 2, "body")]),
+        ({"odd key": 1}, {"odd key": 2}, [("$['odd key']", 1, 2, "body")]),
+        ({"a-b": {"c_d": [1, 2]}}, {"a-b": {"c_d": [1, 3]}}, [("$.a-b.c_d[1]", 2, 3, "body")]),
+        ({"a": 1}, {"a": True}, [("$.a", 1, True, "body")]),
+        ({"a": None}, {}, [("$.a", None, ABSENT, "body")]),
+        ({"a": [1]}, {"a": {"0": 1}}, [("$.a", [1], {"0": 1}, "body")]),
+        ([1, 2], [1, 3], [("$[1]", 2, 3, "user text")]),
+        ("a", "b", [("$", "a", "b", "body")]),
+        ({"a": 1, "b": [1.0]}, {"b": [1], "a": 1.0}, []),
+    ],
+)
+def test_a_difference_has_its_path_its_values_and_its_group(recorded: Any, now: Any, expected: Any) -> None:
+    assert _changes(recorded, now) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "group"),
+    [
+        ({"role": "system", "content": "a"}, "system prompt"),
+        ({"role": "developer", "content": "a"}, "system prompt"),
+        ({"role": "user", "content": "a"}, "user text"),
+        ({"role": "assistant", "content": "a"}, "model's own turn"),
+        ({"role": "tool", "content": "a", "tool_call_id": "c"}, "tool result"),
+        ({"role": "user", "content": [{"type": "tool_result", "content": "a"}]}, "tool result"),
+        ({"role": "user", "content": [{"type": "text", "text": "a"}]}, "user text"),
+        ("a", "user text"),
+        ({"no": "role"}, "body"),
+    ],
+)
+@pytest.mark.parametrize("key", ["messages", "input", "contents"])
+def test_a_difference_in_the_conversation_belongs_to_the_message_it_is_in(key: str, message: Any, group: str) -> None:
+    changed = {**message, "x": 1} if isinstance(message, dict) else "b"
+
+    (change,) = _changes({key: [message]}, {key: [changed]})
+
+    assert change[3] == group
+
+
+def test_a_difference_in_a_tool_is_one_of_its_schema() -> None:
+    tools = [[{"name": "look", "parameters": {"required": required}}] for required in (["a"], ["a", "b"])]
+
+    assert _changes({"tools": tools[0]}, {"tools": tools[1]}) == [
+        ("$.tools[0].parameters.required[1]", ABSENT, "b", "tool schema")
+    ]
+
+
+def test_a_message_put_in_does_not_change_the_later_ones() -> None:
+    recorded = [user("a"), said("b"), user("c")]
+
+    assert _changes({"messages": recorded}, {"messages": [user("new"), *recorded]}) == [
+        ("$.messages[0]", ABSENT, user("new"), "user text")
+    ]
+    assert _changes({"messages": recorded}, {"messages": recorded[:1] + recorded[2:]}) == [
+        ("$.messages[1]", said("b"), ABSENT, "model's own turn")
+    ]
+
+
+def test_messages_that_changed_places_are_two_differences() -> None:
+    first, second = user("a"), user("b")
+
+    changes = _changes({"messages": [first, second]}, {"messages": [second, first]})
+
+    assert [change[:3] for change in changes] in (
+        [("$.messages[0]", ABSENT, second), ("$.messages[1]", second, ABSENT)],
+        [("$.messages[0]", first, ABSENT), ("$.messages[1]", ABSENT, first)],
+    )
+
+
+def test_differences_outside_the_body_come_first() -> None:
+    recorded = _form({"a": 1}, headers={"x": "1", "y": "1"})
+    now = _form({"a": 2}, method="PUT", url="https://b/", headers={"x": "2"})
+
+    changes = find_changes(recorded, now)
+
+    assert [(change.path, change.group) for change in changes] == [
+        ("method", "transport"),
+        ("url", "transport"),
+        ("headers.x", "transport"),
+        ("headers.y", "transport"),
+        ("$.a", "body"),
+    ]
+
+
+def test_bodies_of_two_kinds_differ_whatever_they_hold() -> None:
+    changes = find_changes(_form({"text": "a"}), _form({"text": "a"}, kind="text"))
+
+    assert [(change.recorded, change.now, change.group) for change in changes] == [("json", "text", "transport")]
+
+
+@given(recorded=any_json, random=st.randoms(use_true_random=False))
+def test_nothing_is_found_just_where_nothing_differs(recorded: Any, random: Random) -> None:
+    now = changed_somewhere(recorded, random)
+
+    assert (_changes(recorded, now) == []) == is_same(recorded, now)
+    assert _changes(recorded, recorded) == []
+
+
+def _at(value: Any, path: str) -> Any:
+    for name, quoted, index in re.findall(r"\.([^.\[\]]+)|\[('.*?'|\".*?\")\]|\[(\d+)\]", path[1:]):
+        value = value[int(index)] if index else value[name or ast.literal_eval(quoted)]
+    return value
+
+
+@given(
+    recorded=st.recursive(
+        st.sampled_from([1, "a", None, True]),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["a", "b c", "d-e"]), inner, max_size=3)
+        ),
+        max_leaves=8,
+    ),
+    random=st.randoms(use_true_random=False),
+)
+def test_the_path_of_a_difference_leads_to_what_is_there_now(recorded: Any, random: Random) -> None:
+    now = changed_somewhere(recorded, random)
+
+    for change in find_changes(_form(recorded), _form(now)):
+        if change.now is not ABSENT:
+            assert is_same(_at(now, change.path), change.now)
+        assert not (change.now is ABSENT and change.recorded is ABSENT)
+
+
+@given(recorded=any_json, random=st.randoms(use_true_random=False))
+def test_two_requests_are_alike_from_nothing_to_all(recorded: Any, random: Random) -> None:
+    now = changed_somewhere(recorded, random)
+
+    likeness = alike(_form(recorded), _form(now))
+
+    assert 0 <= likeness <= 1
+    assert alike(_form(recorded), _form(recorded)) == 1
+
+
+def test_a_request_with_one_word_changed_is_more_alike_than_another() -> None:
+    recorded = {"messages": [user("one " * 50), user("two")]}
+
+    near = alike(_form(recorded), _form({"messages": [user("one " * 50), user("three")]}))
+    far = alike(_form(recorded), _form({"messages": [user("something else")]}))
+
+    assert near > 0.9 > far
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "kind"),
+    [
+        ("On 2024-05-01 at", "On 2024-06-02 at", "a date or time"),
+        ("2024-05-01T10:00:00Z", "2025-05-01T11:12:13.5+02:00", "a date or time"),
+        (
+            "id 7b0b7cf8-7c2e-4f2a-9a54-0c4b2a7d2e10",
+            "id 00000000-7c2e-4f2a-9a54-0c4b2a7d2e10",
+            "a UUID",
+        ),
+        ("It is 10:15.", "It is 9:07.", "a time of day"),
+        ("see /tmp/pytest-1/x.txt", "see /tmp/pytest-22/x.txt", "a temporary path"),
+        ("trace 0123456789abcdef", "trace 0a1b2c3d4e5f6789", "a random id"),
+        ("at 1700000000", "at 1712345678", "a Unix time"),
+        ("at 1700000000123", "at 1712345678123", "a Unix time"),
+        ("On 2024-05-01 at", "On 2024-06-02 on", None),
+        ("a", "b", None),
+        (1700000000, 1712345678, None),
+        ("2024-05-01", None, None),
+    ],
+)
+def test_a_difference_that_looks_volatile_is_told_by_its_kind(recorded: Any, now: Any, kind: str | None) -> None:
+    found = volatile_kind(Change(path="$.a", recorded=recorded, now=now, group="body"))
+
+    assert (found[0] if found else None) == kind
+    assert found is None or found[1].sub("", recorded) == found[1].sub("", now)

@@ -1,0 +1,225 @@
+"""The report of a divergence."""
+
+from __future__ import annotations
+
+import ast
+import json
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.divergence import (
+    Change,
+    Scene,
+    find_changes,
+    report_changed,
+    report_missing,
+    report_order,
+    report_unplayed,
+)
+from pytest_agentreplay.divergence.changes import ABSENT
+from pytest_agentreplay.normalize import parse_ignore
+from tests.unit.documents import any_json, any_text, changed_somewhere
+
+SCENE = Scene(
+    test="tests/test_agent.py::test_refund",
+    cassette="tests/cassettes/test_agent/test_refund.jsonl",
+    call_site="src/agent.py:12 in ask",
+    recorded=("chat m", "chat m", "chat m"),
+    now=("chat m", "chat m"),
+    place=1,
+)
+
+
+def _changed(*changes: Change, scene: Scene = SCENE, **more: Any) -> str:
+    options: dict[str, Any] = {
+        "asked": "POST https://a/",
+        "nearest": "chat m, recorded in lane l",
+        "alike": 0.97,
+        **more,
+    }
+    return report_changed(scene, changes=changes, **options)
+
+
+def test_a_changed_request_is_reported_with_all_there_is_to_know() -> None:
+    change = Change(path="$.messages[2].content", recorded="Refund 20", now="Refund 30", group="user text")
+
+    report = _changed(change)
+
+    assert report == (
+        "Request changed: call 2 is not in the recording.\n"
+        "\n"
+        "  test      tests/test_agent.py::test_refund\n"
+        "  cassette  tests/cassettes/test_agent/test_refund.jsonl\n"
+        "  called    src/agent.py:12 in ask\n"
+        "  asked     POST https://a/\n"
+        "  nearest   chat m, recorded in lane l, 97% alike\n"
+        "\n"
+        "  what changed, recorded → now:\n"
+        "    user text\n"
+        "      $.messages[2].content\n"
+        '        recorded: "Refund 20"\n'
+        '        now:      "Refund 30"\n'
+        "\n"
+        "  recorded  1 chat m, ▶ 2 chat m, 3 chat m\n"
+        "  now       1 chat m, ▶ 2 chat m\n"
+        "\n"
+        "  If the change is meant, record again: pytest tests/test_agent.py::test_refund --record-mode=rewrite"
+    )
+
+
+def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_command() -> None:
+    reports = [
+        _changed(Change("$.a", 1, 2, "body")),
+        _changed(exhausted=1),
+        _changed(exhausted=3),
+        report_order(SCENE, asked="POST https://a/", expected="POST https://b/ (3 messages)"),
+        report_order(SCENE, asked="POST https://a/", expected=None),
+        report_missing(SCENE, asked="POST https://a/"),
+        report_missing(SCENE, asked="POST https://a/", partial="a.partial.jsonl"),
+        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"], phase="call"),
+        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"] * 12, phase="teardown"),
+    ]
+
+    titles = [report.splitlines()[0] for report in reports]
+
+    assert titles == [
+        "Request changed: call 2 is not in the recording.",
+        "Recording exhausted: wants call 2 of a request, only 1 was recorded.",
+        "Recording exhausted: wants call 4 of a request, only 3 were recorded.",
+        "Order changed: call 2 is recorded, but not next in its conversation.",
+        "Order changed: call 2 is recorded, but not next in its conversation.",
+        "No cassette: the run made a request, and nothing is recorded for this test.",
+        "No cassette: the run made a request, and its recording was never finished.",
+        "Unplayed: 1 recorded step was not asked for by the end of the call.",
+        "Unplayed: 12 recorded steps were not asked for by the end of the teardown.",
+    ]
+    commands = [report.partition("pytest tests/test_agent.py::test_refund --record-mode=")[2] for report in reports]
+    assert [command.split()[0] for command in commands] == ["rewrite"] * 5 + ["once"] * 2 + ["rewrite"] * 2
+    assert "expected  POST https://b/ (3 messages)" in reports[3]
+    assert "expected  no further call in this conversation" in reports[4]
+    assert "a.partial.jsonl" in reports[6]
+    assert "… and 2 more" in reports[8]
+    assert "unplayed='warn'" in reports[8]
+
+
+def test_the_absent_is_told_from_null_and_from_text() -> None:
+    report = _changed(Change("$.a", ABSENT, None, "body"), Change("$.b", "(absent)", ABSENT, "body"))
+
+    assert [line.strip() for line in report.splitlines() if ":  " in line or "recorded:" in line] == [
+        "recorded: (absent)",
+        "now:      null",
+        'recorded: "(absent)"',
+        "now:      (absent)",
+    ]
+
+
+def test_a_long_value_is_cut_around_its_first_difference_with_its_length() -> None:
+    recorded = "x" * 1000 + "OLD" + "y" * 1000
+    now = "x" * 1000 + "NEW" + "y" * 500
+
+    report = _changed(Change("$.system", recorded, now, "system prompt"))
+
+    assert "OLDyyy" in report
+    assert "NEWyyy" in report
+    assert "(2,005 characters)" in report
+    assert "(1,505 characters)" in report
+    assert len(report) < 1600
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "kind"),
+    [
+        ("On 2024-05-01", "On 2024-06-02", "a date or time"),
+        ("7b0b7cf8-7c2e-4f2a-9a54-0c4b2a7d2e10", "00000000-7c2e-4f2a-9a54-0c4b2a7d2e10", "a UUID"),
+        ("in /tmp/pytest-1/x", "in /tmp/pytest-2/x", "a temporary path"),
+        ("at 1700000000", "at 1700000001", "a Unix time"),
+    ],
+)
+def test_a_volatile_value_comes_with_a_rule_that_can_be_pasted_and_lets_it_vary(
+    recorded: str, now: str, kind: str
+) -> None:
+    report = _changed(Change("$.messages[0].content", recorded, now, "user text"))
+
+    assert f"looks like {kind}; to let it vary:" in report
+    literal = (
+        next(line for line in report.splitlines() if "ignore=[" in line).partition("ignore=[")[2].removesuffix("]")
+    )
+    rule = parse_ignore(ast.literal_eval(literal))
+    assert rule.apply(recorded) == rule.apply(now) != recorded
+
+
+def test_a_value_that_varies_outside_the_body_gets_no_rule_for_it() -> None:
+    assert "ignore=" not in _changed(Change("url", "https://a/2024-05-01", "https://a/2024-06-01", "transport"))
+
+
+def test_a_place_far_into_the_run_is_shown_with_what_is_around_it() -> None:
+    calls = tuple(f"chat m{number}" for number in range(100))
+
+    report = _changed(scene=Scene(test="t", cassette="c", recorded=calls, now=calls[:51], place=50))
+
+    assert "  recorded  … 48 chat m47, 49 chat m48, 50 chat m49, ▶ 51 chat m50, 52 chat m51, 53 chat m52, …" in report
+    assert "  now       … 48 chat m47, 49 chat m48, 50 chat m49, ▶ 51 chat m50" in report
+
+
+def test_a_test_whose_name_a_shell_would_change_is_quoted() -> None:
+    report = report_missing(Scene(test="test_a.py::test_b[x y-$HOME]", cassette="c"), asked="GET https://a/")
+
+    assert "pytest 'test_a.py::test_b[x y-$HOME]' --record-mode=once" in report
+
+
+def _form(body: Any) -> dict[str, Any]:
+    return {"method": "POST", "url": "https://a/", "headers": {}, "kind": "json", "body": body}
+
+
+def _is_within_bounds(report: str) -> bool:
+    lines = report.encode("utf-8").decode("utf-8").split("\n")
+    return len(lines) <= 60 and all(len(line) <= 100 or "pytest " in line or "ignore=[" in line for line in lines)
+
+
+@given(recorded=any_json, random=st.randoms(use_true_random=False))
+def test_a_report_keeps_to_60_lines_of_100_columns_that_can_be_printed(recorded: Any, random: Random) -> None:
+    now = recorded
+    for _ in range(random.randrange(20)):
+        now = changed_somewhere(now, random)
+
+    report = _changed(*find_changes(_form(recorded), _form(now)))
+
+    assert _is_within_bounds(report)
+
+
+@given(names=st.lists(any_text, max_size=12), values=st.lists(st.text(max_size=2000), min_size=2, max_size=12))
+def test_a_report_keeps_to_its_bounds_whatever_calls_and_values_hold(names: list[str], values: list[str]) -> None:
+    scene = Scene(test="t.py::t", cassette="c" * 200, recorded=tuple(names), now=tuple(names[1:]), place=2)
+    changes = [Change("$." + "a" * 150, first, second, "body") for first, second in pairwise(values)]
+
+    reports = [
+        _changed(*changes, scene=scene, asked="POST https://a/" + "b" * 300),
+        report_order(scene, asked="x" * 300, expected="y" * 300),
+        report_unplayed(scene, unplayed=["z" * 300] * 50, phase="call"),
+    ]
+
+    assert all(map(_is_within_bounds, reports))
+
+
+def test_many_differences_are_counted_and_a_few_are_shown() -> None:
+    changes = [Change(f"$.a{number}", number, -number, "body") for number in range(1, 200)]
+
+    report = _changed(*changes)
+
+    assert "… and 191 more differences" in report
+    assert len(report.splitlines()) <= 60
+
+
+@pytest.mark.parametrize("depth", [500, 900])
+def test_a_value_nested_deep_can_be_reported(depth: int) -> None:
+    nested = json.loads("[" * depth + "1" + "]" * depth)
+
+    report = _changed(Change("$.a", nested, 1, "body"))
+
+    assert "[[[[[[[[" in report
+    assert _is_within_bounds(report)

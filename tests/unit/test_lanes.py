@@ -1,0 +1,252 @@
+"""Which requests belong together."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pytest_agentreplay.dialects import Message, ToolCall
+from pytest_agentreplay.player import Lane, Lanes
+from pytest_agentreplay.reader import Asked, HttpRequest
+from tests.unit.making import chat, make_reader, post, said, user
+
+READER = make_reader()
+
+
+def _place(lanes: Lanes, *messages: Any, **fields: Any) -> Lane:
+    return _place_request(lanes, chat(*messages, **fields))
+
+
+def _place_request(lanes: Lanes, request: HttpRequest) -> Lane:
+    return lanes.place(READER.read(request), label=lambda opening, ordinal: f"{opening[3:11]}.{ordinal}")
+
+
+def _answers(text: str = "", *calls: ToolCall) -> Callable[[], tuple[Message, ...]]:
+    return lambda: (Message(role="assistant", text=text, tool_calls=calls),)
+
+
+def test_a_request_that_extends_the_last_one_and_its_answer_continues_it() -> None:
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    first.answer(_answers("one"))
+
+    second = _place(lanes, user("a"), said("one"), user("b"))
+    second.answer(_answers("two"))
+    third = _place(lanes, user("a"), said("one"), user("b"), said("two"), user("c"))
+
+    assert first is second is third
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [user("b")],
+        [user("a"), said("other"), user("b")],
+        [user("a"), user("one")],
+        [user("x"), said("one"), user("b")],
+        [user("a")],
+    ],
+)
+def test_a_request_that_extends_nothing_opens_a_lane(messages: list[Any]) -> None:
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    first.answer(_answers("one"))
+
+    assert _place(lanes, *messages) is not first
+
+
+def test_a_request_that_is_still_in_flight_is_not_continued() -> None:
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+
+    assert _place(lanes, user("a"), said("one"), user("b")) is not first
+
+
+def test_two_that_opened_alike_are_told_apart_by_their_answers() -> None:
+    lanes = Lanes()
+    first, second = _place(lanes, user("a")), _place(lanes, user("a"))
+    first.answer(_answers("one"))
+    second.answer(_answers("two"))
+
+    assert _place(lanes, user("a"), said("two"), user("b")) is second
+    assert _place(lanes, user("a"), said("one"), user("b")) is first
+
+
+def test_two_that_were_answered_alike_are_continued_first_come_first_served() -> None:
+    lanes = Lanes()
+    opened = [_place(lanes, user("a")) for _ in range(2)]
+    for lane in opened:
+        lane.answer(_answers("one"))
+
+    continued = [_place(lanes, user("a"), said("one"), user("b")) for _ in range(2)]
+
+    assert continued == opened
+
+
+def test_the_longest_conversation_that_fits_is_continued() -> None:
+    lanes = Lanes()
+    short = _place(lanes, user("a"))
+    short.answer(_answers("one"))
+    long = _place(lanes, user("a"), said("one"), user("b"))
+    long.answer(_answers("two"))
+    other = _place(lanes, user("a"))
+    other.answer(_answers("one"))
+
+    assert long is short
+    assert _place(lanes, user("a"), said("one"), user("b"), said("two"), user("c")) is long
+    assert _place(lanes, user("a"), said("one"), user("x")) is other
+
+
+def test_a_retry_of_a_failed_request_stays_in_its_lane() -> None:
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    first.answer(None)
+
+    second = _place(lanes, user("a"))
+    second.answer(None)
+    third = _place(lanes, user("a"))
+    third.answer(_answers("one"))
+
+    assert first is second is third
+    assert _place(lanes, user("a")) is not first
+
+
+def test_a_retry_in_the_middle_of_a_conversation_stays_in_its_lane() -> None:
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    first.answer(_answers("one"))
+    failed = _place(lanes, user("a"), said("one"), user("b"))
+    failed.answer(None)
+
+    assert _place(lanes, user("a"), said("one"), user("b")) is failed is first
+
+
+def test_a_repeat_of_an_answered_request_opens_a_lane() -> None:
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    first.answer(_answers("one"))
+
+    assert _place(lanes, user("a")) is not first
+
+
+@pytest.mark.parametrize(
+    ("echo", "continues"),
+    [
+        ({"role": "assistant", "content": None, "tool_calls": [("call_1", "look", "{}")]}, True),
+        ({"role": "assistant", "content": "thinking aloud", "tool_calls": [("call_1", "look", '{"a": 1}')]}, True),
+        ({"role": "assistant", "content": None, "tool_calls": [("call_2", "look", "{}")]}, False),
+        ({"role": "assistant", "content": None, "tool_calls": [("call_1", "find", "{}")]}, False),
+        ({"role": "assistant", "content": None, "tool_calls": []}, False),
+        ({"role": "assistant", "content": ""}, False),
+    ],
+)
+def test_an_answer_that_calls_tools_is_known_by_its_calls(echo: dict[str, Any], continues: bool) -> None:
+    calls = [
+        {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        for call_id, name, arguments in echo.get("tool_calls", ())
+    ]
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    first.answer(_answers("", ToolCall(id="call_1", name="look", arguments="{}")))
+
+    then = _place(lanes, user("a"), {**echo, "tool_calls": calls}, {"role": "tool", "content": "1"})
+
+    assert (then is first) == continues
+
+
+@pytest.mark.parametrize(
+    ("text", "echo", "continues"),
+    [
+        ("one", {"role": "assistant", "content": [{"type": "text", "text": "one"}]}, True),
+        (" one\n", {"role": "assistant", "content": "one"}, True),
+        ("one", {"role": "assistant", "content": "one", "refusal": None, "annotations": []}, True),
+        ("one", {"role": "user", "content": "one"}, False),
+        ("one", {"role": "assistant", "content": "One"}, False),
+        ("one", "one", False),
+    ],
+)
+def test_an_echo_counts_by_what_it_says(text: str, echo: Any, continues: bool) -> None:
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    first.answer(_answers(text))
+
+    assert (_place(lanes, user("a"), echo, user("b")) is first) == continues
+
+
+def test_any_choice_of_several_may_be_the_one_that_is_continued() -> None:
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    first.answer(lambda: (Message("assistant", "one"), Message("assistant", "two")))
+
+    assert _place(lanes, user("a"), said("two"), user("b")) is first
+
+
+def test_exchanges_that_are_no_conversation_have_a_lane_each() -> None:
+    lanes = Lanes()
+    request = post(b"", url="https://example.com/", method="GET", headers=())
+
+    placed = [_place_request(lanes, request) for _ in range(3)]
+    placed[0].answer(None)
+    placed.append(_place_request(lanes, request))
+
+    assert len(set(placed)) == 4
+    assert [lane.label.partition(".")[2] for lane in placed] == ["1", "2", "3", "4"]
+
+
+def test_a_lane_keeps_the_label_of_its_opening() -> None:
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    opening = READER.read(chat(user("a"))).hash
+    first.answer(_answers("one"))
+
+    _place(lanes, user("a"), said("one"), user("b"))
+
+    assert (first.label, first.opening) == (f"{opening[3:11]}.1", opening)
+
+
+def _cost_of(count: int) -> float:
+    """Return the seconds of work that placing so many conversations that opened alike takes, some of them retried."""
+    lanes = Lanes()
+    opening = READER.read(chat(user("a")))
+    started = time.thread_time()
+    opened = [_label_free(lanes, opening) for _ in range(count)]
+    for number, lane in enumerate(opened):
+        lane.answer(_answers(f"answer {number}"))
+    for lane in opened[:20]:
+        lane.answer(None)
+        assert _label_free(lanes, opening) is lane
+    return time.thread_time() - started
+
+
+def _label_free(lanes: Lanes, asked: Asked) -> Lane:
+    return lanes.place(asked, label=lambda opening, ordinal: str(ordinal))
+
+
+def test_many_conversations_that_opened_alike_are_placed_in_time_that_grows_with_their_number() -> None:
+    _cost_of(100)
+
+    small, large = min(_cost_of(1_000) for _ in range(3)), _cost_of(10_000)
+
+    assert large < 40 * small + 1
+
+
+def test_answers_are_read_only_when_a_request_may_continue_them_and_once() -> None:
+    reads: list[int] = []
+
+    def read() -> tuple[Message, ...]:
+        reads.append(1)
+        return (Message("assistant", json.dumps(len(reads))),)
+
+    lanes = Lanes()
+    first = _place(lanes, user("a"))
+    first.answer(read)
+    _place(lanes, user("b"))
+    before = len(reads)
+    for number in range(5):
+        _place(lanes, user("a"), said(f"x{number}"))
+
+    assert (before, len(reads)) == (0, 1)
