@@ -74,6 +74,11 @@ class Codec:
             spelled = None if _is_plain(annotation) else _spelled_by(annotation, value)
             if spelled is not None:
                 return TypedJson(json=spelled, type=SPELLED + (name or ":"))
+        if not self.is_plain:  # typed dicts come back in the order of their fields, which an agent may show its model
+            with suppress(ConfigurationError, RecursionError):
+                spelled = spell(value)
+                if _is_same(unspell(spelled), value):
+                    return TypedJson(json=spelled, type=SPELLED)
         raise ConfigurationError(
             f"{_described(value)} does not survive JSON and back; "
             "annotate it with a type that pydantic can write and read"
@@ -84,6 +89,8 @@ class Codec:
 
         Raises :class:`ConfigurationError` when its type is gone or no longer reads what was written.
         """
+        if typed.type == SPELLED:
+            return unspell(typed.json)
         is_spelled = typed.type is not None and typed.type.startswith(SPELLED)
         name = (typed.type or "").removeprefix(SPELLED).removeprefix(":")
         annotation = import_type(name) if name else self.annotation
@@ -124,7 +131,7 @@ class DeepCodec(Codec):
 def spell(value: Any) -> Any:
     """Return a value as JSON that names the type of everything in it that is not JSON itself.
 
-    Reaches into lists, tuples, dicts and dataclasses.  Raises :class:`ConfigurationError` as :meth:`Codec.write` does.
+    Reaches into lists, tuples, sets, dicts and dataclasses.  Raises :class:`ConfigurationError` as :meth:`Codec.write` does.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
@@ -133,6 +140,8 @@ def spell(value: Any) -> Any:
         return [spell(element) for element in value]
     if kind is tuple:
         return _tagged(tuple, [spell(element) for element in value])
+    if kind is set or kind is frozenset:
+        return _tagged(kind, sorted(map(spell, value), key=canonical_json))
     if kind is dict:
         if _TYPE not in value and all(map(_is_text, value)):
             return {key: spell(element) for key, element in value.items()}
@@ -151,15 +160,18 @@ def unspell(spelled: Any) -> Any:
         return spelled
     if _TYPE not in spelled:
         return {key: unspell(element) for key, element in spelled.items()}
-    kind, written = import_type(spelled[_TYPE]), spelled[_VALUE]
-    if kind is tuple:
-        return tuple(unspell(written))
+    name, written = spelled[_TYPE], spelled[_VALUE]
+    if name.startswith(SPELLED):
+        return Codec(Any).read(TypedJson(json=written, type=name))
+    kind = import_type(name)
+    if kind in (tuple, set, frozenset):
+        return kind(unspell(written))
     if kind is dict:
         return {unspell(key): unspell(element) for key, element in written}
     if isinstance(kind, type) and is_dataclass(kind):
         made: Any = object.__new__(kind)
-        for name, element in written.items():
-            object.__setattr__(made, name, unspell(element))  # as it was, whatever its constructor and its guards do
+        for field, element in written.items():
+            object.__setattr__(made, field, unspell(element))  # as it was, whatever its constructor and its guards do
         return made
     return Codec(kind).read(TypedJson(json=written))
 
@@ -271,7 +283,7 @@ def _copy(value: Any) -> Any:
         return value
     if kind is list:
         return [_copy(element) for element in value]
-    if kind is dict and all([type(key) is str for key in value]):
+    if kind is dict and all(map(_is_text, value)):
         return {key: _copy(element) for key, element in value.items()}
     raise TypeError(f"{name_of_type(kind)} is not JSON")
 

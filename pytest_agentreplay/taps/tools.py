@@ -522,8 +522,13 @@ def _recorded_tool_in(function: Any) -> _Tool | None:
 
 
 def _failure_of(error: BaseException) -> ToolFailure:
-    args, state = _spelled(list(error.args)), _spelled(vars(error))
-    return ToolFailure(type=name_of_type(type(error)), message=str(error), args=args, state=state or None)
+    # As pickle would: OSError keeps its file name there, and classes that know better than their args say so.
+    made, given, *rest = error.__reduce__()
+    args = list(given if made is type(error) else error.args)
+    state = rest[0] if rest and isinstance(rest[0], dict) else {}
+    return ToolFailure(
+        type=name_of_type(type(error)), message=str(error), args=_spelled(args), state=_spelled(state) or None
+    )
 
 
 def _spelled(value: Any) -> Any:
