@@ -25,8 +25,8 @@ from pytest_agentreplay.errors import (
 )
 
 if TYPE_CHECKING:
+    from pytest_agentreplay.agent_run import AgentRun
     from pytest_agentreplay.player import Decision, Policy
-    from pytest_agentreplay.session import AgentRun
     from pytest_agentreplay.taps.tools import recorded_tool
 
 __version__ = "0.1.0"
@@ -54,7 +54,7 @@ __all__ = [
 
 # What brings in pydantic is imported when it is asked for: the plugin loads this package in every session.
 _LAZY = {
-    "AgentRun": "pytest_agentreplay.session",
+    "AgentRun": "pytest_agentreplay.agent_run",
     "Decision": "pytest_agentreplay.player",
     "Policy": "pytest_agentreplay.player",
     "recorded_tool": "pytest_agentreplay.taps.tools",

@@ -131,7 +131,8 @@ class DeepCodec(Codec):
 def spell(value: Any) -> Any:
     """Return a value as JSON that names the type of everything in it that is not JSON itself.
 
-    Reaches into lists, tuples, sets, dicts and dataclasses.  Raises :class:`ConfigurationError` as :meth:`Codec.write` does.
+    Reaches into lists, tuples, sets, dicts and dataclasses.  Raises :class:`ConfigurationError` as :meth:`Codec.write`
+    does.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str):

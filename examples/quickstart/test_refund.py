@@ -9,7 +9,7 @@ import pytest
 from openai import OpenAI
 from refund_desk import RefundDesk
 
-from pytest_agentreplay.session import AgentRun
+from pytest_agentreplay import AgentRun
 
 # Where provider.py listens. A replay connects to nothing, but the address of a request is part of what is replayed.
 SCRIPTED_PROVIDER = "http://127.0.0.1:49321/v1"

@@ -17,8 +17,9 @@ from pytest_agentreplay.plugin import options
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
 
 if TYPE_CHECKING:
+    from pytest_agentreplay.agent_run import AgentRun
     from pytest_agentreplay.plugin.capture import Capture
-    from pytest_agentreplay.session import AgentRun, Session
+    from pytest_agentreplay.session import Session
 
 _CAPTURE: pytest.StashKey[Capture] = pytest.StashKey()
 _ATTEMPT: pytest.StashKey[_Attempt] = pytest.StashKey()

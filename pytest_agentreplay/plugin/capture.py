@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 
+from pytest_agentreplay.agent_run import AgentRun
 from pytest_agentreplay.dialects import load_dialects
 from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.plugin.options import cassette_name, layers_of
 from pytest_agentreplay.plugin.paths import cassette_file_name, fixture_file_name, fixture_folder
 from pytest_agentreplay.plugin.shared import SharedPhase
 from pytest_agentreplay.records import Phase
-from pytest_agentreplay.session import AgentRun, Outcome, Session, open_session, shown_path
+from pytest_agentreplay.session import Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import Settings, resolve_settings
 from pytest_agentreplay.taps.frameworks import record_framework_tools
 from pytest_agentreplay.taps.http import patch_http_clients

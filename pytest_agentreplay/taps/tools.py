@@ -523,7 +523,8 @@ def _recorded_tool_in(function: Any) -> _Tool | None:
 
 def _failure_of(error: BaseException) -> ToolFailure:
     # As pickle would: OSError keeps its file name there, and classes that know better than their args say so.
-    made, given, *rest = error.__reduce__()
+    reduced = error.__reduce__()
+    made, given, *rest = reduced if isinstance(reduced, tuple) else (type(error), error.args)
     args = list(given if made is type(error) else error.args)
     state = rest[0] if rest and isinstance(rest[0], dict) else {}
     return ToolFailure(

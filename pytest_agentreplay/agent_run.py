@@ -1,0 +1,127 @@
+"""What a test can ask about its own run, and tell it."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from pytest_agentreplay.errors import ConfigurationError
+from pytest_agentreplay.player import Approve, MemoryTape, Policy
+from pytest_agentreplay.projections.tools import read_tool_steps
+from pytest_agentreplay.records import CompactionStep, ModelStep, ToolStep, Usage
+from pytest_agentreplay.session import Session
+from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.taps.owners import installed_registry
+from pytest_agentreplay.taps.tools import recorded_tool
+
+__all__ = ["AgentRun"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class AgentRun:
+    """What a test can ask about its own run, as far as it has come."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def cassette(self) -> Path:
+        """The cassette's path, whether it exists yet or not."""
+        return self._session.path
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of this test, resolved."""
+        return self._session.settings
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether requests go live and are recorded."""
+        return self._session.recording is not None
+
+    @property
+    def hash_chain(self) -> dict[str, tuple[str, ...]]:
+        """The request hashes of each lane, in order; a strict replay of an unchanged agent gives the same."""
+        chain: dict[str, tuple[str, ...]] = {}
+        for lane, request_hash in self._session.player.trail:
+            chain[lane] = (*chain.get(lane, ()), request_hash)
+        return chain
+
+    @property
+    def turns(self) -> int:
+        """How many model calls have been answered."""
+        return sum(step.kind == "model" for step in self._session.player.completed)
+
+    @property
+    def tool_steps(self) -> list[ToolStep]:
+        """Every tool call so far, recorded or told by the conversation (``source`` says which)."""
+        player = self._session.player
+        known: list[Mapping[str, Any]] = [source.tape.messages for source in player.sources]
+        if self._session.recording is not None:
+            known.append(self._session.recording.messages)
+        tape = MemoryTape(entries=list(player.completed), messages=dict(ChainMap(*map(dict, known))))
+        return read_tool_steps(tape, self._session.reader.rules.dialects)
+
+    @property
+    def tools_called(self) -> list[str]:
+        """The names of the tools called so far, in order."""
+        return [step.name for step in self.tool_steps]
+
+    def tool_calls(self, name: str) -> list[ToolStep]:
+        """Return the calls of one tool so far, in order."""
+        return [step for step in self.tool_steps if step.name == name]
+
+    def wrap(self, function: Callable[_P, _R], *, name: str | None = None, subagent: bool = False) -> Callable[_P, _R]:
+        """Return a tool that is recorded and replayed, as :func:`recorded_tool` decorates it."""
+        return recorded_tool(name=name, subagent=subagent)(function)
+
+    def lane(self, name: str) -> AbstractContextManager[None]:
+        """Keep the requests made in this block in a conversation of that name, whoever makes them."""
+        registry = installed_registry()
+        if not name or name != name.strip():
+            raise ConfigurationError(f"lane name {name!r} must be a word")
+        if registry is None:
+            return nullcontext()
+        return registry.inside(replace(registry.scope(), lane=name))
+
+    def use_policy(self, policy: Policy, *, approve: Approve | None = None) -> None:
+        """Let a policy decide about calls of tools that are not recorded; ``approve`` answers where it says ``ask``."""
+        self._session.player.policy = policy
+        self._session.player.approve = approve
+
+    def compaction(
+        self,
+        *,
+        tokens_before: int | None = None,
+        tokens_after: int | None = None,
+        summary: str | None = None,
+        dropped_messages: int | None = None,
+    ) -> None:
+        """Note on the tape that the agent shortened its conversation: beside the request that was answered last."""
+        redact = self._session.reader.rules.redactor.value
+        registry = installed_registry()
+        self._session.player.note(
+            CompactionStep(
+                tokens_before=tokens_before,
+                tokens_after=tokens_after,
+                summary=redact(summary),
+                dropped_messages=dropped_messages,
+            ),
+            lane_name=registry.scope().lane if registry else None,
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all model calls so far, summed; what no answer named is ``None``."""
+        found = [step.usage for step in self._session.player.completed if isinstance(step, ModelStep) and step.usage]
+        totals: dict[str, int] = {}
+        for usage in found:
+            for name, count in usage.model_dump(exclude_none=True).items():
+                totals[name] = totals.get(name, 0) + count
+        return Usage(**totals)
