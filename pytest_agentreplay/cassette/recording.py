@@ -154,11 +154,12 @@ class Recording:
             line = lines.encode_plain(step)
         # Hashes are ours, and a user's expression may match one by chance.
         line = {key: value for key, value in line.items() if key not in ("hash", "lane", "id", "parent")}
+        what = "An exchange" if isinstance(step, ModelStep | HttpStep) else f"A step of kind {step.kind!r}"
         for place, value in (("step", line), ("messages", list(fresh.values()))):
             leak = find_leak(value, self._redactor)
             if leak is not None:
                 raise SecretLeakError(
-                    f"A step was not recorded: {leak.rule} is left in {place} at {leak.path}.\n"
+                    f"{what} was not recorded: {leak.rule} is left in {place} at {leak.path}.\n"
                     f"  The steps before it are kept in {self.partial}.\n"
                     "  Redact it with agent_redact_patterns, agent_redact_headers or agent_redact_json."
                 )

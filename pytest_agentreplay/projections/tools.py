@@ -6,13 +6,14 @@ Where nobody wrapped a tool, the model's call and the result in a later request 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from pytest_agentreplay.canonical import REQUEST_FORM, content_hash, parse_json
 from pytest_agentreplay.dialects import Dialects, ToolCall, ToolResult
-from pytest_agentreplay.projections.timeline import read_timeline
-from pytest_agentreplay.records import Entry, ExchangeStep, ToolStep
+from pytest_agentreplay.projections.timeline import Moment, read_timeline
+from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, ToolStep
 
 __all__ = ["read_tool_steps"]
 
@@ -34,24 +35,59 @@ class Recorded(Protocol):
 
 
 def read_tool_steps(tape: Recorded, dialects: Dialects) -> list[ToolStep]:
-    """Return every tool call of a tape: the recorded ones in its order, then those that only conversations tell of."""
-    recorded = [step for step in tape.entries if isinstance(step, ToolStep)]
-    known = {step.tool_use_id for step in recorded if step.tool_use_id}
-    told = [step for step in _told(tape, dialects) if step.tool_use_id not in known]
-    return [*recorded, *told]
+    """Return every tool call of a tape in its order, the calls of one turn as the model asked for them.
+
+    A call that only the conversation tells of stands where its result is told.
+    """
+    told = _Told(tape.entries)
+    moments = iter(read_timeline(tape, dialects))
+    turns: Counter[str] = Counter()
+    groups: dict[object, list[ToolStep]] = {}
+    for position, step in enumerate(tape.entries):
+        if isinstance(step, ModelStep | HttpStep):
+            turns[step.lane] += 1
+            groups[position] = list(told.by(next(moments)))
+        elif isinstance(step, ToolStep):
+            told.know(step)
+            place = position if step.rank is None else (step.lane, turns[step.lane])
+            groups.setdefault(place, []).append(step)
+    return [step for group in groups.values() for step in sorted(group, key=lambda step: step.rank or 0)]
 
 
-def _told(tape: Recorded, dialects: Dialects) -> Iterator[ToolStep]:
-    asked: dict[tuple[str, str], ToolCall] = {}
-    for moment in read_timeline(tape, dialects):
+class _Told:
+    """Reads tool calls and their results out of conversations, and leaves out those that were recorded."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._asked: dict[tuple[str, str], ToolCall] = {}
+        self._known: Counter[tuple[str, str]] = Counter()  # by conversation and id: an id can come up again
+        for step in entries:
+            if isinstance(step, ToolStep) and not step.lane:
+                self._know(step)
+
+    def know(self, step: ToolStep) -> None:
+        """Note a recorded call, of those that have a conversation."""
+        if step.lane:
+            self._know(step)
+
+    def by(self, moment: Moment) -> Iterator[ToolStep]:
+        """Yield the calls whose results a request brings, and remember those that its answer asks for."""
         lane = moment.step.lane
-        for message in moment.heard:
-            for result in message.tool_results:
-                call = asked.pop((lane, result.id), None)
-                if call is not None:
-                    yield _step_of(call, result, moment.step)
+        for result in (result for message in moment.heard for result in message.tool_results):
+            call = self._asked.pop((lane, result.id), None)
+            if call is not None and not self._was_recorded(lane, result.id):
+                yield _step_of(call, result, moment.step)
         for message in moment.reply.messages:
-            asked |= {(lane, call.id): call for call in message.tool_calls}
+            self._asked |= {(lane, call.id): call for call in message.tool_calls}
+
+    def _know(self, step: ToolStep) -> None:
+        self._known[step.lane, step.tool_use_id or ""] += 1
+
+    def _was_recorded(self, lane: str, tool_use_id: str) -> bool:
+        for place in ((lane, tool_use_id), ("", tool_use_id)):
+            if self._known[place] > 0:
+                self._known[place] -= 1
+                return True
+        return False
 
 
 def _step_of(call: ToolCall, result: ToolResult, step: ExchangeStep) -> ToolStep:

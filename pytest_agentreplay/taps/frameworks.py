@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from wrapt import register_post_import_hook
+from wrapt.importer import ImportHookFinder, register_post_import_hook
 
 from pytest_agentreplay.taps.langchain import record_langchain_tools
 from pytest_agentreplay.taps.openai_agents import record_openai_agents_tools
@@ -78,7 +78,14 @@ def record_framework_tools(registry: Registry) -> Iterator[None]:
                 patches.apply(module)
             else:
                 register_post_import_hook(_patch_imported, name)
+        _see_imports()
         yield
+
+
+def _see_imports() -> None:
+    """Put wrapt's finder back where it is gone: it is put there once, and pytester for one takes it out again."""
+    if not any(isinstance(finder, ImportHookFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, ImportHookFinder())
 
 
 def _patch_imported(module: ModuleType) -> None:

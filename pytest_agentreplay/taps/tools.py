@@ -403,7 +403,15 @@ class ToolCall:
         step = self._decision.step
         if step.error is not None:
             raise _exception_of(step)
-        return self._codec.read(TypedJson(json=step.result, type=step.result_type))
+        try:
+            return self._codec.read(TypedJson(json=step.result, type=step.result_type))
+        except ConfigurationError as error:
+            self._player.stop(
+                UnrecordableError(
+                    f"The recorded result of tool {step.name!r} cannot be given: {error}.\n"
+                    "  Record it again with --record-mode=rewrite."
+                )
+            )
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.suite import Provider, Suite
 
-FRAMEWORK = ("langchain_core.tools",)
+FRAMEWORK = ("langgraph.prebuilt",)
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tools.md").read_text(encoding="utf-8")
 
 

@@ -19,7 +19,7 @@ from pytest_agentreplay.taps.owners import Registry
 
 @contextmanager
 def adapt(module: Any, registry: Registry) -> Iterator[None]:
-    with mock.patch.object(module.Tool, "run", lambda tool: ("recorded by", registry)):
+    with mock.patch.object(module.Tool, "run", return_value=("recorded by", registry)):
         yield
 
 
@@ -73,6 +73,19 @@ def test_sessions_inside_each_other_are_taken_out_in_turn(name: str) -> None:
 
     assert (both, one) == (("recorded by", inner), ("recorded by", outer))
     assert module.Tool().run() == "run"
+
+
+def test_imports_are_seen_where_finders_were_taken_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with record_framework_tools(Registry()):
+        pass
+    monkeypatch.setattr(
+        sys, "meta_path", [finder for finder in sys.meta_path if "wrapt" not in type(finder).__module__]
+    )
+
+    with record_framework_tools(Registry()):
+        inside = importlib.import_module(name).Tool().run()
+
+    assert inside[0] == "recorded by"
 
 
 def test_a_version_that_the_adapter_does_not_know_is_warned_of(name: str, tmp_path: Path) -> None:

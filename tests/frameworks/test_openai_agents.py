@@ -11,7 +11,7 @@ FRAMEWORK = ("agents",)
 Twice = Callable[[int], list[dict[str, Any]]]
 
 # A model that calls each tool of a list, then says what it was told.
-SCRIPTED = '''
+SCRIPTED = """
 from agents import Model, ModelResponse, Usage, set_tracing_disabled
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
@@ -43,7 +43,7 @@ class Calling(Model):
 
     def stream_response(self, *args, **kwargs):
         raise NotImplementedError
-'''
+"""
 
 
 def test_each_kind_of_tool_is_recorded(suite: Suite, twice: Twice) -> None:

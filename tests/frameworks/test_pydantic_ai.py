@@ -11,7 +11,7 @@ FRAMEWORK = ("pydantic_ai", "pydantic_ai.models.function")
 Twice = Callable[[int], list[dict[str, Any]]]
 
 # A model that calls each tool of a list, then says what it was told.
-SCRIPTED = '''
+SCRIPTED = """
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 
@@ -27,7 +27,7 @@ def calling(*calls):
         return ModelResponse(parts=[TextPart("; ".join(f"{part.tool_name}={part.content}" for part in told))])
 
     return FunctionModel(respond)
-'''
+"""
 
 
 def test_each_kind_of_tool_is_recorded(suite: Suite, twice: Twice) -> None:

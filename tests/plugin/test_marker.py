@@ -11,7 +11,6 @@ from tests.support.suite import AGENT, Provider, Suite, failure
     ("arguments", "message"),
     [
         ("mode='once'", "unknown argument mode; known are allow_repeats, *"),
-        ("tools='live'", "tools is not available yet in this version"),
         ("freeze=True, max_cost=1", "freeze, max_cost is not available yet in this version"),
         ("'a', 'b'", "takes one positional argument, the cassette's name"),
         ("'a', name='b'", "takes one positional argument, the cassette's name"),
