@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pytest_agentreplay.cassette import Cassette, load_cassette, lock_cassette, 
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.reader import Reader, rule_set_for
-from pytest_agentreplay.records import JsonBody, ModelStep, RunEnd
+from pytest_agentreplay.records import Entry, HttpStep, JsonBody, ModelStep, PermissionStep, RunEnd, ToolStep
 from pytest_agentreplay.redact import redactor_for
 
 __all__ = ["Stats", "Verdict", "collect_stats", "drop_steps", "find_cassettes", "is_cassette", "verify"]
@@ -29,6 +29,7 @@ class Verdict:
 
     path: Path
     exchanges: int = 0
+    tools: int = 0
     fault: str | None = None
     line: int | None = None
     remedy: str = ""
@@ -41,6 +42,7 @@ class Stats:
 
     cassettes: int = 0
     exchanges: int = 0
+    tools: int = 0
     bytes: int = 0
     messages: int = 0
     references: int = 0
@@ -86,18 +88,25 @@ def verify(path: Path, *, dialects: Dialects) -> Verdict:
     except CassetteError as error:
         return Verdict(path, fault=error.fault, line=error.line, remedy=error.remedy)
     reader = Reader(rule_set_for(dialects, redactor=redactor_for()))
-    count = len(tape.exchanges)
+    tools = sum(isinstance(step, ToolStep) for step in tape.entries)
+    verdict = Verdict(path, exchanges=len(tape.exchanges), tools=tools)
     if tape.start.rules != reader.rules.digest:
-        return Verdict(path, exchanges=count, note=f"hashes not derived: recorded under rules {tape.start.rules}")
-    for number, step in enumerate(tape.exchanges, start=1):
-        if reader.reread(step.request, tape.messages).hash != step.hash:
-            return Verdict(
-                path,
-                exchanges=count,
-                fault=f"the hash of step {number} is not that of its request",
+        return replace(verdict, note=f"hashes not derived: recorded under rules {tape.start.rules}")
+    for number, step in enumerate(tape.entries, start=1):
+        if _derived_hash(step, tape, reader) not in (None, getattr(step, "hash", None)):
+            noun = "call" if isinstance(step, ToolStep) else "request"
+            return replace(
+                verdict,
+                fault=f"the hash of step {number} is not that of its {noun}",
                 remedy="Record it again with --record-mode=rewrite.",
             )
-    return Verdict(path, exchanges=count, note=tape.torn or "")
+    return replace(verdict, note=tape.torn or "")
+
+
+def _derived_hash(step: Entry, tape: Cassette, reader: Reader) -> str | None:
+    if isinstance(step, ModelStep | HttpStep):
+        return reader.reread(step.request, tape.messages).hash
+    return reader.read_tool_call(step.name, step.arguments).hash if isinstance(step, ToolStep) else None
 
 
 def collect_stats(paths: Iterable[Path]) -> Stats:
@@ -120,7 +129,9 @@ def drop_steps(path: Path, positions: Collection[int]) -> None:
 def _drop_steps(tape: Cassette, positions: Collection[int]) -> None:
     # The order of a file is canonical already; its ranks say so, which are not written.
     ranked = [step.model_copy(update={"rank": position}) for position, step in enumerate(tape.entries)]
-    kept = [step for position, step in enumerate(ranked) if position not in positions]
+    decided = {at - 1 for at in positions if at and isinstance(ranked[at - 1], PermissionStep)}
+    gone = {*positions, *decided}  # a decision goes with the tool's call after it
+    kept = [step for position, step in enumerate(ranked) if position not in gone]
     turns = sum(step.kind == "model" for step in kept)
     end = (tape.end or RunEnd()).model_copy(update={"turns": turns})
     write_cassette(tape.path, start=tape.start, end=end, entries=kept, messages=tape.messages)
@@ -134,6 +145,7 @@ def _count(tape: Cassette, stats: Stats) -> None:
     stats.cassettes += 1
     stats.bytes += tape.path.stat().st_size
     stats.exchanges += len(tape.exchanges)
+    stats.tools += sum(isinstance(step, ToolStep) for step in tape.entries)
     stats.messages += len(tape.messages)
     stats.outcomes[tape.end.outcome if tape.end else "unfinished"] += 1
     recorded_at = tape.start.recorded_at

@@ -80,7 +80,7 @@ def encode_exchange(step: ExchangeStep, *, before: ExchangeStep | None) -> dict[
 
 def encode_plain(step: Entry) -> dict[str, Any]:
     """Return the line of a step that is no exchange: its fields, those left out that say nothing."""
-    fields = step.model_dump(mode="json", exclude_defaults=True)
+    fields = step.model_dump(exclude_defaults=True)  # as they are: pydantic's JSON knows no NaN
     return {"kind": step.kind} | {name: value for name, value in fields.items() if value is not None}
 
 

@@ -62,13 +62,20 @@ class Cassette:
         return (self.start, *self.entries, *((self.end,) if self.end else ()))
 
     def sub_run(self, lane: str) -> Cassette:
-        """Return the run of one lane, with what was recorded inside its tools, as a tape of its own."""
+        """Return the run of one lane, with what was recorded inside its tools, as a tape of its own.
+
+        Tools that belong to no lane go with the lane that was opened beside them inside a tool: a sub-agent's helpers.
+        """
+        opened_inside = {step.parent for step in self.entries if step.lane == lane} - {None}
         kept: list[Entry] = []
         tools: set[str | None] = set()
-        for step in self.entries:
-            if step.lane == lane or (step.parent is not None and step.parent in tools):
+        # What is inside a tool stands after it, but for requests of its own lane.
+        for step in sorted(self.entries, key=lambda step: step.lane != lane):
+            is_helper = not step.lane and step.parent in opened_inside
+            if step.lane == lane or is_helper or step.parent in tools:
                 kept.append(step)
                 tools |= {step.id} if isinstance(step, ToolStep) else set()
+        kept = [step if step.parent in tools else step.model_copy(update={"parent": None}) for step in kept]
         start = self.start.model_copy(update={"parent_run": self.start.run_id, "name": f"{self.start.name}#{lane}"})
         return replace(self, start=start, entries=tuple(kept), end=None)
 
@@ -109,6 +116,8 @@ class _Loader:
     messages: dict[str, Any] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     unused: dict[str, int] = field(default_factory=dict)
+    tools: dict[str, str | None] = field(default_factory=dict)  # each tool's call and the one that it is inside
+    inside: list[tuple[str, int]] = field(default_factory=list)  # the calls that steps are inside, and their lines
     line: int = 0
 
     def load(self, data: bytes) -> Cassette:
@@ -200,16 +209,25 @@ class _Loader:
             self._refuse(f"the step cannot be read ({error})", _RECORD_AGAIN)
         step: ExchangeStep = self._step(decoded)
         self._use(fields["request"])
-        self.steps.append(step)
-        self.sums.append(lines.sum_of(row))
+        self._add(step, row)
         self.last_in_lane[lane] = step
 
     def _read_plain(self, fields: dict[str, Any], row: bytes) -> None:
         self.timings.append((fields.pop("timing", None), ()))
         if self.unused:
             self._refuse_unused()
-        self.steps.append(self._step(fields))
+        step: Entry = self._step(fields)
+        if isinstance(step, ToolStep):
+            if step.id in self.tools and not self.partial:
+                self._refuse(f"the tool call {step.id!r} stands here a second time", _RECORD_AGAIN)
+            self.tools[step.id] = step.parent
+        self._add(step, row)
+
+    def _add(self, step: Entry, row: bytes) -> None:
+        self.steps.append(step)
         self.sums.append(lines.sum_of(row))
+        if step.parent is not None:
+            self.inside.append((step.parent, self.line))
 
     def _use(self, request: Mapping[str, Any]) -> None:
         """Account for the messages that stand right before the step that brings them in."""
@@ -238,6 +256,8 @@ class _Loader:
             self._refuse("the recording has no end: the file was cut off", _RECORD_AGAIN)
         if self.unused and not self.partial:
             self._refuse_unused()
+        if not self.partial:  # in one, the call that a step is inside may not have ended
+            self._check_nesting()
         try:
             entries = tuple(map(_with_timing, self.steps, self.timings))
         except (TypeError, ValueError, LookupError):
@@ -253,6 +273,18 @@ class _Loader:
             end=self._step({"kind": "run.end", **rest}) if self.end is not None else None,
             torn=torn,
         )
+
+    def _check_nesting(self) -> None:
+        for parent, self.line in self.inside:
+            around: str | None = parent
+            for _ in range(len(self.tools) + 1):
+                if around is None:
+                    break
+                if around not in self.tools:
+                    self._refuse(f"the step is inside the tool call {around!r}, which is nowhere", _RECORD_AGAIN)
+                around = self.tools[around]
+            else:
+                self._refuse("the step is inside a tool call that is inside itself", _RECORD_AGAIN)
 
     def _step(self, fields: dict[str, Any]) -> Any:
         try:

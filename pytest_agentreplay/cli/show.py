@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from pytest_agentreplay.cassette import Cassette
 from pytest_agentreplay.dialects import Dialects, Message, ToolCall
 from pytest_agentreplay.normalize import media_type_of
-from pytest_agentreplay.projections.timeline import Moment, read_timeline, total
-from pytest_agentreplay.records import Response, Usage
+from pytest_agentreplay.projections.timeline import Deed, Moment, read_story, total
+from pytest_agentreplay.records import CompactionStep, Entry, PermissionStep, Response, ToolStep, Usage
 
 __all__ = ["show_json", "show_text"]
 
@@ -28,7 +28,7 @@ _NARROWEST = 20
 def show_text(tape: Cassette, dialects: Dialects) -> None:
     """Print the timeline; in colour on a terminal, plain anywhere else."""
     width = shutil.get_terminal_size((100, 24)).columns
-    lines = [*_head(tape), [], *_steps(read_timeline(tape, dialects), width=width), [], *_end(tape)]
+    lines = [*_head(tape), [], *_steps(read_story(tape, dialects), width=width), [], *_end(tape)]
     if sys.stdout.isatty():
         _print_styled(lines)
     else:
@@ -40,7 +40,10 @@ def show_json(tape: Cassette, dialects: Dialects) -> None:
     document = {
         "cassette": str(tape.path),
         "start": tape.start.model_dump(mode="json", exclude_none=True, exclude={"kind", "lane", "phase"}),
-        "steps": [_moment_as_json(moment) for moment in read_timeline(tape, dialects)],
+        "steps": [
+            _moment_as_json(told) if isinstance(told, Moment) else _deed_as_json(told)
+            for told in read_story(tape, dialects)
+        ],
         "end": _end_as_json(tape),
     }
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
@@ -57,32 +60,58 @@ def _facts(facts: dict[str, str | None]) -> Iterable[_Line]:
     return [[(f"  {name:<10}", "dim"), (_visible(value), "")] for name, value in facts.items() if value]
 
 
-def _steps(moments: Sequence[Moment], *, width: int) -> Iterable[_Line]:
-    rows = [_cells(moment) for moment in moments]
+def _steps(story: Sequence[Moment | Deed], *, width: int) -> Iterable[_Line]:
+    rows = [_cells(told) for told in story]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     styles = ("dim", "bold", "bold", "cyan", "", "", "dim")
-    for moment, row in zip(moments, rows, strict=True):
+    for told, row in zip(story, rows, strict=True):
         cells = zip(row, widths, styles, strict=True)
         yield [(f"{text:<{size}}  ", style) for text, size, style in cells if size]
         indent = " " * (widths[0] + 2)
-        for speaker, said, style in _spoken(moment):
+        for speaker, said, style in _spoken(told) if isinstance(told, Moment) else _done(told.step):
             label = f"{indent}{speaker:<9}  "
             yield [(label, "dim"), (_cut(said, max(_NARROWEST, width - len(label))), style)]
 
 
-def _cells(moment: Moment) -> tuple[str, ...]:
+def _cells(told: Moment | Deed) -> tuple[str, ...]:
     """Return number, kind, what was called, lane, how it ended, tokens and duration."""
-    step = moment.step
+    step = told.step
     phase = f" ({step.phase})" if step.phase != "call" else ""
+    inside = f" (inside {_cut(told.inside, _WIDEST_NAME)})" if told.inside else ""
+    name, ending = (_called(told), _ending(told)) if isinstance(told, Moment) else _named(told.step)
     return (
-        str(moment.number),
+        str(told.number),
         step.kind,
-        _cut(_called(moment), _WIDEST_NAME) + phase,
-        f"lane {step.lane}",
-        _ending(moment),
+        _cut(name, _WIDEST_NAME) + inside + phase,
+        f"lane {step.lane}" if step.lane else "",
+        ending,
         _tokens(getattr(step, "usage", None)),
-        f"{step.timing.took:.3f} s" if step.timing else "",
+        f"{step.timing.took:.3f} s" if step.timing and not isinstance(step, PermissionStep | CompactionStep) else "",
     )
+
+
+def _named(step: Entry) -> tuple[str, str]:
+    """Return what a step that is no exchange is called, and how it ended."""
+    if isinstance(step, ToolStep):
+        return step.name, step.error.type.rpartition(":")[2] if step.error else "error" if step.is_error else ""
+    if isinstance(step, PermissionStep):
+        resolved = f", resolved to {step.resolution}" if step.resolution else ""
+        return step.policy or "", f"{step.decision}{resolved}"
+    return str(getattr(step, "name", "")), ""
+
+
+def _done(step: Entry) -> Iterable[tuple[str, str, str]]:
+    """Yield what a step that is no exchange says, as :func:`_spoken` does."""
+    if isinstance(step, ToolStep):
+        yield "call", _as_call(step.name, step.arguments), "dim"
+        if step.error is not None:
+            yield "error", step.error.message, "red"
+        else:
+            yield "result", _as_text(step.result), "red" if step.is_error else "green"
+        return
+    shown = step.model_dump(exclude_none=True, exclude={"kind", "lane", "phase", "parent"})
+    known = {name: value for name, value in shown.items() if name not in ("name", "decision", "resolution", "policy")}
+    yield from ((name, _as_text(value), "dim") for name, value in known.items() if name != "tool_use_id")
 
 
 def _called(moment: Moment) -> str:
@@ -127,18 +156,25 @@ def _spoken(moment: Moment) -> Iterable[tuple[str, str, str]]:
 def _lines_of(message: Message) -> Iterable[str]:
     if message.text or not message.tool_calls:
         yield message.text
-    yield from map(_as_call, message.tool_calls)
+    yield from (_as_call(call.name, _arguments_of(call)) for call in message.tool_calls)
 
 
-def _as_call(call: ToolCall) -> str:
+def _arguments_of(call: ToolCall) -> Any:
     try:
-        arguments = json.loads(call.arguments)
+        return json.loads(call.arguments)
     except ValueError:
-        arguments = None
+        return call.arguments
+
+
+def _as_call(name: str, arguments: Any) -> str:
     if not isinstance(arguments, dict):
-        return f"{call.name}({call.arguments})"
-    shown = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
-    return f"{call.name}({', '.join(shown)})"
+        return f"{name}({arguments})"
+    shown = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
+    return f"{name}({', '.join(shown)})"
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _end(tape: Cassette) -> Iterable[_Line]:
@@ -147,6 +183,7 @@ def _end(tape: Cassette) -> Iterable[_Line]:
     parts = [
         _counted(totals.turns, "model call"),
         _counted(totals.requests, "request"),
+        *([_counted(totals.tools, "tool call")] if totals.tools else []),
         _counted(totals.lanes, "conversation"),
         f"tokens {_tokens(totals.usage) or 'unknown'}",
     ]
@@ -190,6 +227,7 @@ def _moment_as_json(moment: Moment) -> dict[str, Any]:
         "kind": step.kind,
         "lane": step.lane,
         "phase": step.phase,
+        "parent": step.parent,
         "hash": step.hash,
         "provider": step.provider,
         "operation": step.operation,
@@ -204,6 +242,13 @@ def _moment_as_json(moment: Moment) -> dict[str, Any]:
         "error": step.error.model_dump(mode="json") if step.error else None,
         "timing": step.timing.model_dump(mode="json") if step.timing else None,
     }
+
+
+def _deed_as_json(deed: Deed) -> dict[str, Any]:
+    step = deed.step
+    head = {"number": deed.number, "kind": step.kind, "lane": step.lane, "phase": step.phase, "parent": step.parent}
+    timing = step.timing.model_dump(mode="json") if step.timing else None
+    return head | step.model_dump(exclude=set(head)) | {"timing": timing}
 
 
 def _response_as_json(response: Response) -> dict[str, Any]:
@@ -224,6 +269,7 @@ def _end_as_json(tape: Cassette) -> dict[str, Any]:
         "cost_usd": tape.end.cost_usd if tape.end else None,
         "turns": totals.turns,
         "requests": totals.requests,
+        "tools": totals.tools,
         "conversations": totals.lanes,
         "usage": totals.usage.model_dump(mode="json", exclude_none=True),
         "seconds": round(totals.seconds, 4) if totals.seconds is not None else None,

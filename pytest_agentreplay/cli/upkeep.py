@@ -96,7 +96,9 @@ def _expand(places: Sequence[str], *, with_partials: bool = False) -> list[Path]
 
 def _verdict_line(verdict: Verdict) -> str:
     if verdict.fault is None:
-        return f"ok     {verdict.path}: {verdict.exchanges} exchanges" + (f" ({verdict.note})" if verdict.note else "")
+        tools = f", {verdict.tools} tool calls" if verdict.tools else ""
+        note = f" ({verdict.note})" if verdict.note else ""
+        return f"ok     {verdict.path}: {verdict.exchanges} exchanges{tools}{note}"
     place = f"{verdict.path}:{verdict.line}" if verdict.line else str(verdict.path)
     return f"fault  {place}: {verdict.fault}" + (f"\n       {verdict.remedy}" if verdict.remedy else "")
 
@@ -106,6 +108,7 @@ def _verdict_as_json(verdict: Verdict) -> dict[str, Any]:
         "path": str(verdict.path),
         "ok": verdict.fault is None,
         "exchanges": verdict.exchanges,
+        "tools": verdict.tools,
         "fault": verdict.fault,
         "line": verdict.line,
         "remedy": verdict.remedy or None,
@@ -116,6 +119,8 @@ def _verdict_as_json(verdict: Verdict) -> dict[str, Any]:
 def _stats_lines(stats: Stats) -> Iterable[str]:
     yield f"cassettes   {stats.cassettes}"
     yield f"exchanges   {stats.exchanges}"
+    if stats.tools:
+        yield f"tool calls  {stats.tools}"
     yield f"size        {stats.bytes:,} bytes"
     yield f"messages    {stats.messages} kept once, sent {stats.references} times"
     if stats.oldest:
@@ -131,6 +136,7 @@ def _stats_as_json(stats: Stats) -> dict[str, Any]:
     return {
         "cassettes": stats.cassettes,
         "exchanges": stats.exchanges,
+        "tools": stats.tools,
         "bytes": stats.bytes,
         "messages": stats.messages,
         "references": stats.references,

@@ -41,17 +41,24 @@ class Scene:
 
 
 def report_changed(
-    scene: Scene, *, asked: str, changes: Sequence[Change], nearest: str | None, alike: float, exhausted: int = 0
+    scene: Scene,
+    *,
+    asked: str,
+    changes: Sequence[Change],
+    nearest: str | None,
+    alike: float,
+    exhausted: int = 0,
+    noun: str = "request",
 ) -> str:
-    """Return the report of a request that the recording does not know.
+    """Return the report of a request, or of what ``noun`` says, that the recording does not know.
 
     ``exhausted`` is how often the same request was recorded, when it was and every answer has been given.
     """
     if exhausted:
         times = f"{exhausted} {'was' if exhausted == 1 else 'were'} recorded"
-        title = f"Recording exhausted: wants call {exhausted + 1} of a request, only {times}."
+        title = f"Recording exhausted: wants call {exhausted + 1} of a {noun}, only {times}."
     else:
-        title = f"Request changed: call {scene.place + 1} is not in the recording."
+        title = f"{noun.capitalize()} changed: call {scene.place + 1} is not in the recording."
     body = [f"  asked     {asked}"]
     if changes and not exhausted:
         body += [f"  nearest   {nearest}, {alike:.0%} alike", "", *_change_lines(changes)]
@@ -67,14 +74,14 @@ def report_order(scene: Scene, *, asked: str, expected: str | None) -> str:
     return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the new order is meant"))
 
 
-def report_missing(scene: Scene, *, asked: str, partial: str | None = None) -> str:
+def report_missing(scene: Scene, *, asked: str, partial: str | None = None, noun: str = "request") -> str:
     """Return the report of a request made while there is no cassette, or only an unfinished recording of it."""
     body = [f"  asked     {asked}"]
     if partial is None:
-        title = "No cassette: the run made a request, and nothing is recorded for this test."
+        title = f"No cassette: the run made a {noun}, and nothing is recorded for this test."
         verb = "Record it"
     else:
-        title = "No cassette: the run made a request, and its recording was never finished."
+        title = f"No cassette: the run made a {noun}, and its recording was never finished."
         verb = "Resume it (what it holds is not asked again)"
         body.append(f"  unfinished {partial}")
     return _assemble(title, scene, body=body, advice=[f"  {verb}: pytest {_quoted(scene.test)} --record-mode=once"])

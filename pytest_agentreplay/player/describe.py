@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Scene", "changed", "exhausted", "missing", "order", "short_name", "unplayed"]
 
 _MOST_COMPARED = 40
+_TOOL_CALL = "tool call"
 
 
 def short_name(call: Asked | ExchangeStep | ToolStep) -> str:
@@ -58,9 +59,10 @@ def order(scene: Scene, asked: Asked, expected: ExchangeStep | None) -> str:
     return report_order(scene, asked=_request_line(asked.request), expected=described)
 
 
-def calls_in(steps: Sequence[Entry]) -> list[ExchangeStep]:
-    """Return the requests among steps: what a report's call sequences are made of."""
-    return [step for step in steps if isinstance(step, ModelStep | HttpStep)]
+def calls_in(steps: Iterable[Entry]) -> list[ExchangeStep | ToolStep]:
+    """Return the requests and tool calls among steps in the order of time: what a report's sequences are made of."""
+    calls = [step for step in steps if isinstance(step, ModelStep | HttpStep | ToolStep)]
+    return sorted(calls, key=lambda step: step.timing.began if step.timing else 0.0)
 
 
 def unplayed(scene: Scene, steps: Sequence[Entry], left: Sequence[int], *, phase: str) -> str:
@@ -75,12 +77,13 @@ def unplayed(scene: Scene, steps: Sequence[Entry], left: Sequence[int], *, phase
 
 def missing_tool(scene: Scene, called: ToolCalled, *, partial: str | None) -> str:
     """Return the report of a tool's call made without a cassette."""
-    return report_missing(scene, asked=_call_line(called), partial=partial)
+    return report_missing(scene, asked=_call_line(called), partial=partial, noun=_TOOL_CALL)
 
 
 def exhausted_tool(scene: Scene, called: ToolCalled, *, times: int) -> str:
     """Return the report of a tool's call whose recorded results have all been given."""
-    return report_changed(scene, asked=_call_line(called), changes=(), nearest=None, alike=1.0, exhausted=times)
+    line = _call_line(called)
+    return report_changed(scene, asked=line, changes=(), nearest=None, alike=1.0, exhausted=times, noun=_TOOL_CALL)
 
 
 def changed_tool(scene: Scene, called: ToolCalled, left: Sequence[ToolStep]) -> str:
@@ -89,14 +92,15 @@ def changed_tool(scene: Scene, called: ToolCalled, left: Sequence[ToolStep]) -> 
     forms = [(alike(form, now), step, form) for step in left if (form := _call_form(step.name, step.arguments))]
     same_tool = [found for found in forms if found[1].name == called.name]
     if not same_tool:
-        return report_changed(scene, asked=_call_line(called), changes=(), nearest=None, alike=0.0)
+        return report_changed(scene, asked=_call_line(called), changes=(), nearest=None, alike=0.0, noun=_TOOL_CALL)
     likeness, step, form = max(same_tool, key=lambda found: found[0])
     return report_changed(
         scene,
         asked=_call_line(called),
         changes=[replace(change, group="tool arguments") for change in find_changes(form, now)],
-        nearest=f"tool {step.name}, recorded in lane {step.lane or '(none)'}",
+        nearest=f"tool {step.name}" + (f", recorded in lane {step.lane}" if step.lane else ""),
         alike=likeness,
+        noun=_TOOL_CALL,
     )
 
 

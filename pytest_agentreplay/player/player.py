@@ -332,7 +332,7 @@ class Player:
         raise error.with_traceback(None)
 
     def scene(self, call_site: str | None, lane: Lane | None = None) -> describe.Scene:
-        recorded = [] if self.recorded is None else describe.calls_in(self.recorded.steps)
+        recorded = [] if self.recorded is None else describe.calls_in(self.recorded.own_steps())
         return describe.Scene(
             test=self.test,
             cassette=self.cassette,
@@ -354,7 +354,11 @@ class Player:
         return read
 
     def _may_stay(self, step: Entry) -> bool:
-        return isinstance(step, ModelStep | HttpStep) and self._is_background(step.request.url)
+        if isinstance(step, ModelStep | HttpStep) and self._is_background(step.request.url):
+            return True
+        assert self.recorded is not None
+        # Of a live tool the recording is only there to compare with.
+        return any(self.settings.tool_mode(tool.name) == "live" for tool in self.recorded.tools_around(step))
 
     def _is_background(self, url: str) -> bool:
         address = url.partition("://")[2]

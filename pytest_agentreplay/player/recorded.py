@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.player.tape import Tape
@@ -32,12 +32,15 @@ class Recorded:
         self._by_endpoint: dict[tuple[str, str], int] = {}
         self._tools: dict[str, list[int]] = {}
         self._inside: dict[str, list[int]] = {}
+        self._by_id: dict[str, ToolStep] = {}
         self._followed: dict[Lane, str] = {}
+        self._taken_along: set[int] = set()
         for position, step in enumerate(steps):
             if step.parent is not None:
                 self._inside.setdefault(step.parent, []).append(position)
             if isinstance(step, ToolStep):
                 self._tools.setdefault(step.hash, []).append(position)
+                self._by_id.setdefault(step.id, step)
             elif isinstance(step, ModelStep | HttpStep):
                 self._index_exchange(position, step)
 
@@ -106,10 +109,23 @@ class Recorded:
         self._mark(position)
         before = self.steps[position - 1] if position else step
         inside = self._inside_of(step) if whole and isinstance(step, ToolStep) else []
+        self._taken_along.update(inside)
         for nested in inside:
             self._mark(nested)
         decision = [before] if isinstance(before, PermissionStep) else []
         return [*decision, step, *(self.steps[nested] for nested in inside)]
+
+    def tools_around(self, step: Entry) -> Iterator[ToolStep]:
+        """Yield a tool's step itself, and the tools that a step was recorded inside, from the inmost."""
+        around: Entry | None = step
+        while around is not None:
+            if isinstance(around, ToolStep):
+                yield around
+            around = self._by_id.get(around.parent) if around.parent else None
+
+    def own_steps(self) -> Iterator[Entry]:
+        """Yield the steps but those that went with a tool that was served."""
+        yield from (step for position, step in enumerate(self.steps) if position not in self._taken_along)
 
     def unplayed(self) -> list[int]:
         """Return the positions that have not been played, in order."""

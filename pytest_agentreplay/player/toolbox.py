@@ -111,6 +111,7 @@ class Toolbox:
     ) -> ServeTool | ToolTicket:
         """Decide about one call; ``runs_inside`` says that its body runs in replay too, as a sub-agent's does."""
         player = self.player
+        player.calls.append(f"tool {called.name}")
         mode = player.settings.tool_mode(called.name)
         if mode == "refuse":
             player.stopped = ToolRefusedError(_refusal(called, test=player.test, call_site=call_site()))
@@ -249,7 +250,6 @@ class Toolbox:
 
     def _refuse(self, called: ToolCalled, *, call_site: str | None) -> NoReturn:
         player = self.player
-        player.calls.append(f"tool {called.name}")
         scene = player.scene(call_site)
         if player.recorded is None:
             player.diverge("missing-cassette", describe.missing_tool(scene, called, partial=player.partial))

@@ -1,7 +1,8 @@
 """A run as a person tells it: what was heard and said at each step, and what the whole took.
 
 Every message is told once, where it first comes up: a step's own request repeats its conversation, the timeline does
-not.  Steps that no dialect reads are told by their request and the status of their answer alone.
+not.  Steps that no dialect reads are told by their request and the status of their answer alone; what is no request,
+tool calls above all, by what it says itself.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from typing import Any, Protocol
 from pytest_agentreplay.canonical import canonical_json
 from pytest_agentreplay.dialects import Call, Dialect, Dialects, Message, Reply
 from pytest_agentreplay.normalize import media_type_of
-from pytest_agentreplay.records import ExchangeStep, JsonBody, Usage
+from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, ModelStep, ToolStep, Usage
 
-__all__ = ["Moment", "Recorded", "Totals", "read_timeline", "total"]
+__all__ = ["Deed", "Moment", "Recorded", "Totals", "read_story", "read_timeline", "total"]
 
 
 class Recorded(Protocol):
     """What a timeline needs of a tape."""
 
     @property
+    def entries(self) -> Sequence[Entry]:
+        """The recorded steps, in order."""
+
+    @property
     def exchanges(self) -> Sequence[ExchangeStep]:
-        """The recorded exchanges, in order."""
+        """Those of them that are exchanges."""
 
     @property
     def messages(self) -> Mapping[str, Any]:
@@ -32,10 +37,11 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True)
 class Moment:
-    """One step as told.
+    """One exchange as told.
 
-    ``number`` counts from 1.  ``heard`` are the messages that the request adds to its conversation, without an echo of
-    the answer before it.  ``call`` is ``None`` where no dialect reads the request.
+    ``number`` counts the steps of the tape from 1.  ``heard`` are the messages that the request adds to its conversation, without an echo of
+    the answer before it.  ``call`` is ``None`` where no dialect reads the request.  ``inside`` is the name of the tool
+    that it was made inside.
     """
 
     number: int
@@ -43,23 +49,48 @@ class Moment:
     call: Call | None = None
     heard: tuple[Message, ...] = ()
     reply: Reply = field(default_factory=Reply)
+    inside: str | None = None
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One step that is no exchange: a tool's call, a decision on one, a note.
+
+    ``inside`` is the name of the tool that it was done inside.
+    """
+
+    number: int
+    step: Entry
+    inside: str | None = None
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What a run took: model calls, requests, conversations, tokens, and seconds from its start to its last answer."""
+    """What a run took: model calls, requests, tool calls, conversations, tokens, and seconds to its last answer."""
 
     turns: int
     requests: int
+    tools: int
     lanes: int
     usage: Usage
     seconds: float | None
 
 
+def read_story(tape: Recorded, dialects: Dialects) -> list[Moment | Deed]:
+    """Return what happened at each step of a tape, in its order."""
+    teller = _Teller(dialects, tape.messages)
+    tools = {step.id: step.name for step in tape.entries if isinstance(step, ToolStep)}
+    return [
+        replace(teller.tell(step, number=number), inside=tools.get(step.parent or ""))
+        if isinstance(step, ModelStep | HttpStep)
+        else Deed(number=number, step=step, inside=tools.get(step.parent or ""))
+        for number, step in enumerate(tape.entries, start=1)
+    ]
+
+
 def read_timeline(tape: Recorded, dialects: Dialects) -> list[Moment]:
     """Return what happened at each exchange of a tape, in its order."""
-    teller = _Teller(dialects, tape.messages)
-    return [teller.tell(step, number=number) for number, step in enumerate(tape.exchanges, start=1)]
+    return [told for told in read_story(tape, dialects) if isinstance(told, Moment)]
 
 
 def total(tape: Recorded) -> Totals:
@@ -69,10 +100,11 @@ def total(tape: Recorded) -> Totals:
         usage: Usage | None = getattr(step, "usage", None)
         for name, count in (usage.model_dump(exclude_none=True) if usage else {}).items():
             tokens[name] = tokens.get(name, 0) + count
-    ends = [step.timing.began + step.timing.took for step in tape.exchanges if step.timing]
+    ends = [step.timing.began + step.timing.took for step in tape.entries if step.timing]
     return Totals(
         turns=sum(step.kind == "model" for step in tape.exchanges),
         requests=len(tape.exchanges),
+        tools=sum(isinstance(step, ToolStep) for step in tape.entries),
         lanes=len({step.lane for step in tape.exchanges}),
         usage=Usage(**tokens),
         seconds=max(ends, default=None),

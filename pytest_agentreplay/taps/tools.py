@@ -534,10 +534,9 @@ def _failure_of(error: BaseException) -> ToolFailure:
     reduced = error.__reduce__()
     made, given, *rest = reduced if isinstance(reduced, tuple) else (type(error), error.args)
     args = list(given if made is type(error) else error.args)
-    state = rest[0] if rest and isinstance(rest[0], dict) else {}
-    return ToolFailure(
-        type=name_of_type(type(error)), message=str(error), args=_spelled(args), state=_spelled(state) or None
-    )
+    found = rest[0] if rest and isinstance(rest[0], dict) else {}
+    state = {name: spelled for name, value in found.items() if (spelled := _spelled(value)) is not None}
+    return ToolFailure(type=name_of_type(type(error)), message=str(error), args=_spelled(args), state=state or None)
 
 
 def _spelled(value: Any) -> Any:
@@ -551,13 +550,35 @@ def _exception_of(step: ToolStep) -> Exception:
     """Return the exception that a tool raised: of its class, where that can still be made and says the same."""
     failure = step.error
     assert failure is not None
-    try:
-        kind = import_type(failure.type)
-        if isinstance(kind, type) and issubclass(kind, Exception):
-            made = kind(*(unspell(failure.args) if failure.args is not None else [failure.message]))
+    for make in (_construct, _restore):  # what a constructor takes is not always what it leaves in ``args``
+        try:
+            made = make(import_type(failure.type), failure)
             if str(made) == failure.message:
-                vars(made).update(unspell(failure.state or {}))
                 return made
-    except Exception:  # noqa: BLE001 - the class is the user's, and so is what it raises when it is made
-        pass
+        except Exception:  # noqa: BLE001, PERF203 - the class is the user's, and so is what it raises when it is made
+            continue
     return RecordedToolError(f"{failure.type}: {failure.message}")
+
+
+def _construct(kind: type, failure: ToolFailure) -> Exception:
+    made = kind(*_args_of(failure))
+    return _with_state(made, failure)
+
+
+def _restore(kind: type, failure: ToolFailure) -> Exception:
+    args = _args_of(failure)
+    made = kind.__new__(kind, *args)
+    made.args = tuple(args)
+    return _with_state(made, failure)
+
+
+def _args_of(failure: ToolFailure) -> list[Any]:
+    args: list[Any] = unspell(failure.args) if failure.args is not None else [failure.message]
+    return args
+
+
+def _with_state(made: Any, failure: ToolFailure) -> Exception:
+    if not isinstance(made, Exception):
+        raise TypeError(f"{made!r} is no exception that a tool can raise")
+    vars(made).update({name: unspell(value) for name, value in (failure.state or {}).items()})
+    return made

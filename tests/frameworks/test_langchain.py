@@ -378,3 +378,43 @@ def test_a_sub_agent_runs_in_replay(suite: Suite, twice: Twice) -> None:
     )
 
     assert len(twice(1)) == 1
+
+
+def test_a_call_that_was_not_recorded_stops_the_test_whatever_the_framework_handles(suite: Suite) -> None:
+    suite.write(
+        """
+        import pytest
+        from langchain_core.messages import AIMessage
+        from langchain_core.tools import tool
+        from langgraph.graph import START, MessagesState, StateGraph
+        from langgraph.prebuilt import ToolNode
+
+        bodies = []
+
+        @tool
+        def weather(city: str) -> str:
+            "Tell the weather."
+            bodies.append(city)
+            return f"{city}: fine"
+
+        @pytest.mark.agent_cassette
+        def test_it(agent_run):
+            city = "Oslo" if agent_run.is_recording else "Rome"
+            call = {"name": "weather", "args": {"city": city}, "id": "call_1", "type": "tool_call"}
+            builder = StateGraph(MessagesState)
+            builder.add_node("tools", ToolNode([weather], handle_tool_errors=True))
+            builder.add_edge(START, "tools")
+
+            builder.compile().invoke({"messages": [AIMessage("", tool_calls=[call])]})
+
+        def test_no_body_has_run():
+            assert bodies in ([], ["Oslo"])
+        """
+    )
+    suite.record()
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1, passed=1)
+    assert "ReplayDivergenceError" in failure(result)
+    assert '"Rome"' in failure(result)
