@@ -168,7 +168,7 @@ def _arguments_of(call: ToolCall) -> Any:
 
 def _as_call(name: str, arguments: Any) -> str:
     if not isinstance(arguments, dict):
-        return f"{name}({arguments})"
+        return f"{name}({_as_text(arguments)})"
     shown = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
     return f"{name}({', '.join(shown)})"
 

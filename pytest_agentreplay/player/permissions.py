@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
+
+from pytest_agentreplay.errors import ConfigurationError
 
 __all__ = ["Approve", "Decision", "Policy"]
 
 Approve = Callable[[str, Any], bool]
+Action = Literal["allow", "deny", "ask"]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a policy says of one call; ``ask`` leaves it to the approver."""
+    """What a policy says of one call; ``ask`` leaves it to the approver.
 
-    action: Literal["allow", "deny", "ask"]
+    Raises :class:`ConfigurationError` for an action that there is not.
+    """
+
+    action: Action
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.action not in get_args(Action):
+            raise ConfigurationError(f"the decision {self.action!r} is not one of {', '.join(get_args(Action))}")
 
 
 class Policy(Protocol):

@@ -420,8 +420,8 @@ class ToolCall:
         ticket = self._decision
         assert isinstance(ticket, ToolTicket)
         with self._player.tool_in_flight():
-            self._ask_policy(ticket)
             try:
+                self._ask_policy(ticket)
                 with self._registry.inside(replace(self._scope, parent=ticket.id)):
                     yield
             except (Exception, asyncio.CancelledError) as error:
@@ -465,9 +465,7 @@ class ToolCall:
             reason=decision.reason or None,
         )
         if not allowed:
-            denied = ToolDeniedError(f"The call of {called.name} was denied: {decision.reason or 'by policy'}")
-            self._player.complete_tool(ticket, failure=_failure_of(denied))
-            raise denied
+            raise ToolDeniedError(f"The call of {called.name} was denied: {decision.reason or 'by policy'}")
 
 
 def _as_json(value: Any, *, tool: str, parameter: str) -> Any:
