@@ -6,6 +6,7 @@ a recording in place or leaving what is worth keeping.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib.metadata
 import re
@@ -19,6 +20,7 @@ from filelock import FileLock
 
 from pytest_agentreplay.cassette import Cassette, Recording, load_cassette, lock_cassette, partial_path
 from pytest_agentreplay.dialects import Dialects
+from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.player import Player, Recorded, recorded_for
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
@@ -187,6 +189,8 @@ def _assemble(*, name: str, path: Path, settings: Settings, reader: Reader, lock
     tape = load_cassette(path) if settings.recording.serves_known and path.exists() else None
     sources = [_source(tape, reader)] if tape is not None else []
     if lock is None:
+        if tape is not None and settings.recording.records_missing:
+            _remove_leftover(tape)
         return Session(name=name, path=path, settings=settings, reader=reader, sources=sources)
     redactor = reader.rules.redactor
     recording = Recording(path, _start_of(redactor.text(name), rules=reader.rules), redactor=redactor, lock=lock)
@@ -240,6 +244,16 @@ def _resume(recording: Recording, reader: Reader) -> tuple[Recorded | None, str 
     source = _source(tape, reader)
     recording.resume(source.steps, tape.messages)
     return source, tape.torn
+
+
+def _remove_leftover(tape: Cassette) -> None:
+    """Remove the partial file of a recording that was put in place whole, and killed before it had cleaned up."""
+    partial = partial_path(tape.path)
+    if not partial.exists():
+        return
+    with contextlib.suppress(CassetteError):  # a partial that cannot be read may be all that is left of something else
+        if load_cassette(partial, partial=True).start.run_id == tape.start.run_id:
+            partial.unlink(missing_ok=True)
 
 
 def _start_of(name: str, *, rules: RuleSet) -> RunStart:

@@ -113,6 +113,8 @@ def _assemble(title: str, scene: Scene, *, body: Iterable[str], advice: Iterable
 
 
 def _clip(line: str) -> str:
+    # A name or a value may hold anything; what would end the line or cannot be printed is shown as its escape.
+    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
     is_to_copy = "pytest " in line or _RULE in line
     return line if len(line) <= _WIDTH or is_to_copy else line[: _WIDTH - 1] + "…"
 

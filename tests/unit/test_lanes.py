@@ -125,6 +125,21 @@ def test_a_retry_in_the_middle_of_a_conversation_stays_in_its_lane() -> None:
     assert _place(lanes, user("a"), said("one"), user("b")) is failed is first
 
 
+def test_two_failed_requests_that_end_alike_are_retried_in_their_own_lanes() -> None:
+    lanes = Lanes()
+    failed = []
+    for name in "ab":
+        lane = _place(lanes, user(name))
+        lane.answer(_answers("one"))
+        assert _place(lanes, user(name), said("one"), user("go on")) is lane
+        lane.answer(None)
+        failed.append(lane)
+
+    retried = [_place(lanes, user(name), said("one"), user("go on")) for name in "ba"]
+
+    assert retried == failed[::-1]
+
+
 def test_a_repeat_of_an_answered_request_opens_a_lane() -> None:
     lanes = Lanes()
     first = _place(lanes, user("a"))

@@ -90,7 +90,9 @@ times = st.datetimes(
     )
 )
 texts = st.text(max_size=8)
-leaves = st.builds(Leaf, label=texts, data=st.binary(max_size=8), colour=st.sampled_from(Colour), when=times | st.none())
+leaves = st.builds(
+    Leaf, label=texts, data=st.binary(max_size=8), colour=st.sampled_from(Colour), when=times | st.none()
+)
 trees = st.recursive(
     st.builds(Tree, leaves=st.lists(leaves, max_size=2).map(tuple), pair=st.tuples(st.integers(), texts)),
     lambda inner: st.builds(Tree, children=st.lists(inner, max_size=2)),

@@ -94,6 +94,14 @@ def test_a_message_put_in_does_not_change_the_later_ones() -> None:
     ]
 
 
+def test_a_message_put_in_among_hundreds_of_equal_ones_is_one_difference() -> None:
+    recorded = [user("go on")] * 300
+
+    assert _changes({"messages": recorded}, {"messages": [user("new"), *recorded]}) == [
+        ("$.messages[0]", ABSENT, user("new"), "user text")
+    ]
+
+
 def test_messages_that_changed_places_are_two_differences() -> None:
     first, second = user("a"), user("b")
 

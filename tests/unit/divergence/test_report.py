@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.divergence import (
@@ -193,6 +193,7 @@ def test_a_report_keeps_to_60_lines_of_100_columns_that_can_be_printed(recorded:
 
 
 @given(names=st.lists(any_text, max_size=12), values=st.lists(st.text(max_size=2000), min_size=2, max_size=12))
+@example(names=["chat \ud800", "chat a\nb", "chat \x1b[31m"], values=["a", "b"])
 def test_a_report_keeps_to_its_bounds_whatever_calls_and_values_hold(names: list[str], values: list[str]) -> None:
     scene = Scene(test="t.py::t", cassette="c" * 200, recorded=tuple(names), now=tuple(names[1:]), place=2)
     changes = [Change("$." + "a" * 150, first, second, "body") for first, second in pairwise(values)]
@@ -204,6 +205,7 @@ def test_a_report_keeps_to_its_bounds_whatever_calls_and_values_hold(names: list
     ]
 
     assert all(map(_is_within_bounds, reports))
+    assert not any(set(report) & set("\x1b\r\x00\u2028") for report in reports)
 
 
 def test_many_differences_are_counted_and_a_few_are_shown() -> None:
@@ -213,6 +215,16 @@ def test_many_differences_are_counted_and_a_few_are_shown() -> None:
 
     assert "… and 191 more differences" in report
     assert len(report.splitlines()) <= 60
+
+
+def test_a_report_with_more_to_say_than_60_lines_says_that_it_was_cut() -> None:
+    changes = [Change(f"$.a{number}", "old " * 500, "new " * 500, "body") for number in range(8)]
+
+    lines = _changed(*changes).splitlines()
+
+    assert len(lines) == 60
+    assert "    … cut; the rest of the differences is in the same request" in lines
+    assert lines[-1].endswith("--record-mode=rewrite")
 
 
 @pytest.mark.parametrize("depth", [500, 900])
