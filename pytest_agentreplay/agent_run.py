@@ -65,7 +65,11 @@ class AgentRun:
         known: list[Mapping[str, Any]] = [source.tape.messages for source in player.sources]
         if self._session.recording is not None:
             known.append(self._session.recording.messages)
-        tape = MemoryTape(entries=list(player.completed), messages=dict(ChainMap(*map(dict, known))))
+        entries = [
+            step.model_copy(update={"rank": player.ranks[id(step)]}) if id(step) in player.ranks else step
+            for step in tuple(player.completed)
+        ]
+        tape = MemoryTape(entries=entries, messages=dict(ChainMap(*map(dict, known))))
         return read_tool_steps(tape, self._session.reader.rules.dialects)
 
     @property

@@ -8,6 +8,7 @@ ever gives an agent something else than the recording did.  What is JSON already
 from __future__ import annotations
 
 import importlib
+import marshal
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, time
@@ -95,7 +96,7 @@ class Codec:
         name = (typed.type or "").removeprefix(SPELLED).removeprefix(":")
         annotation = import_type(name) if name else self.annotation
         if not is_spelled and (_is_plain(annotation) if name else self.is_plain):
-            return _copy(typed.json)
+            return _fresh(typed.json)
         try:
             if is_spelled:
                 return _adapter(annotation).validate_python([unspell(typed.json)])[0]
@@ -287,6 +288,11 @@ def _copy(value: Any) -> Any:
     if kind is dict and all(map(_is_text, value)):
         return {key: _copy(element) for key, element in value.items()}
     raise TypeError(f"{name_of_type(kind)} is not JSON")
+
+
+def _fresh(value: Any) -> Any:
+    """Return a copy of what is known to be a JSON value: the quickest way there is."""
+    return marshal.loads(marshal.dumps(value))
 
 
 def _is_text(key: Any) -> bool:

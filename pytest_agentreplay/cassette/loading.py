@@ -275,7 +275,8 @@ class _Loader:
         )
 
     def _check_nesting(self) -> None:
-        for parent, self.line in self.inside:
+        for parent, line in self.inside:
+            self.line = line
             around: str | None = parent
             for _ in range(len(self.tools) + 1):
                 if around is None:

@@ -1,7 +1,8 @@
 """The canonical order of a cassette: what chance decided while recording is decided by content.
 
 Lanes stand in the order of their opening steps.  Openings that were in flight at the same time arrived in an order
-that is chance, and stand by hash; equal ones among them by their answers.  A lane that was opened inside a tool stands
+that is chance, and stand by hash; equal ones among them by their answers.  Lanes that the user named stand by name
+where they were held at the same time.  A lane that was opened inside a tool stands
 after the lane that called the tool, in the order of the calls.  Requests of a lane keep their order; what was done
 between two of them, the tools of one turn above all, stands in the order in which the model asked for it, and what no
 model asked for in the order of time, by content where it was done at the same time.
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from pytest_agentreplay.canonical import content_hash
-from pytest_agentreplay.records import Entry, HttpStep, ModelStep, PermissionStep, ToolStep
+from pytest_agentreplay.records import Entry, HttpStep, ModelStep, PermissionStep, Timing, ToolStep
 
 __all__ = ["canonical_order", "lane_label", "tool_label"]
 
@@ -94,7 +95,7 @@ def _as_tree(lanes: list[_Lane]) -> list[_Lane]:
 
 
 def _last_first(lanes: list[_Lane]) -> list[_Lane]:
-    return list(reversed(_by_content(lanes, key=_opening_hash)))
+    return list(reversed(_by_content(lanes, key=_name_by_content)))
 
 
 def _relabelled(lanes: list[_Lane]) -> list[Entry]:
@@ -104,7 +105,7 @@ def _relabelled(lanes: list[_Lane]) -> list[Entry]:
     ordered: list[tuple[Entry, str]] = []
     for lane in lanes:
         label = lane[0].lane
-        if not label.startswith("@"):  # a lane that the user named keeps its name
+        if not _is_named(lane[0]):  # a lane that the user named keeps its name
             opening = _opening_hash(lane)
             opened[opening] = opened.get(opening, 0) + 1
             label = lane_label(opening, ordinal=opened[opening]) if label else ""
@@ -124,6 +125,14 @@ def _named(step: Entry, label: str, tools: dict[str | None, str]) -> Entry:
     if parent != step.parent:
         changes["parent"] = parent
     return step.model_copy(update=changes) if changes else step
+
+
+def _is_named(step: Entry) -> bool:
+    return step.lane.startswith("@")
+
+
+def _name_by_content(lane: _Lane) -> str:
+    return lane[0].lane if _is_named(lane[0]) else _opening_hash(lane)
 
 
 def _opening_hash(lane: _Lane) -> str:
@@ -164,9 +173,10 @@ def _in_flight_together(items: Sequence[_Lane]) -> list[list[_Lane]]:
 
 
 def _span(item: _Lane) -> tuple[float, float]:
-    step = next((step for step in item if not isinstance(step, PermissionStep)), item[0])
-    timing = step.timing
-    return (timing.began, timing.began + timing.took) if timing else (0.0, 0.0)
+    """Return when it began and ended: a lane's opening, or, where the user named the lane, all of it."""
+    steps = [step for step in item if not isinstance(step, PermissionStep)] or item
+    timings = [step.timing or Timing(began=0.0, took=0.0) for step in (steps if _is_named(item[0]) else steps[:1])]
+    return min(timing.began for timing in timings), max(timing.began + timing.took for timing in timings)
 
 
 def _answers(lane: _Lane) -> str:

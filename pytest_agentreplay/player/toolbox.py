@@ -120,7 +120,7 @@ class Toolbox:
         lane = f"@{lane_name}" if lane_name else pending.lane.label if pending else ""
         ticket = ToolTicket(
             called=called,
-            id=self._label(called),
+            id="",
             lane=lane,
             parent=parent,
             tool_use_id=tool_use_id or (pending.tool_use_id if pending else None),
@@ -133,9 +133,8 @@ class Toolbox:
             return self._serve(found, ticket)
         if found is None and player.recording is None and mode != "live":
             self._refuse(called, call_site=call_site())
-        if found is not None:
-            ticket.expected = found.step
-            ticket.id = found.step.id or ticket.id
+        ticket.expected = found.step if found is not None else None
+        ticket.id = (found.step.id if found is not None else "") or self._label(called)
         return ticket
 
     def complete(
@@ -191,15 +190,10 @@ class Toolbox:
                 return label
 
     def _take_pending(self, called: ToolCalled, tool_use_id: str | None) -> _Pending | None:
-        if self._unread:  # a conversation that has gone on waits for no call of an earlier turn
-            self._pending = [item for item in self._pending if item.lane not in self._unread]
-        for lane in self._unread:
-            for answer in lane.answers():
-                self._pending += [
-                    _Pending(lane, call.name, call.arguments, tool_use_id=call.id, rank=rank)
-                    for rank, call in enumerate(answer.tool_calls)
-                ]
-        self._unread.clear()
+        if self._unread:
+            self._read_answers()
+        if not self._pending:
+            return None
         # A framework may call a tool by another name than the model knows, and with arguments it has filled in: where
         # the id is known it decides.  Ids can be equal across conversations.
         named = [item for item in self._pending if tool_use_id and item.tool_use_id == tool_use_id]
@@ -210,6 +204,17 @@ class Toolbox:
         if chosen is not None:
             self._pending.remove(chosen)
         return chosen
+
+    def _read_answers(self) -> None:
+        # A conversation that has gone on waits for no call of an earlier turn.
+        self._pending = [item for item in self._pending if item.lane not in self._unread]
+        for lane in self._unread:
+            for answer in lane.answers():
+                self._pending += [
+                    _Pending(lane, call.name, call.arguments, tool_use_id=call.id, rank=rank)
+                    for rank, call in enumerate(answer.tool_calls)
+                ]
+        self._unread.clear()
 
     def _find(self, ticket: ToolTicket, *, runs: bool) -> _Found | None:
         """Return the recorded step of a call; with ``runs`` its body is to run, unless that was denied."""
@@ -230,9 +235,10 @@ class Toolbox:
         player = self.player
         if player.recording is not None:
             self._carry(found.played, ticket)
-        step = found.step
-        player.completed.append(step if ticket.rank is None else step.model_copy(update={"rank": ticket.rank}))
-        return ServeTool(step)
+        if ticket.rank is not None:
+            player.ranks[id(found.step)] = ticket.rank
+        player.completed.append(found.step)
+        return ServeTool(found.step)
 
     def _carry(self, entries: Sequence[Entry], ticket: ToolTicket) -> None:
         recording = self.player.recording

@@ -39,9 +39,9 @@ class Recorded(Protocol):
 class Moment:
     """One exchange as told.
 
-    ``number`` counts the steps of the tape from 1.  ``heard`` are the messages that the request adds to its conversation, without an echo of
-    the answer before it.  ``call`` is ``None`` where no dialect reads the request.  ``inside`` is the name of the tool
-    that it was made inside.
+    ``number`` counts the steps of the tape from 1.  ``heard`` are the messages that the request adds to its
+    conversation, without an echo of the answer before it.  ``call`` is ``None`` where no dialect reads the request.
+    ``inside`` is the name of the tool that it was made inside.
     """
 
     number: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, get_type_hints, overload
@@ -86,6 +86,21 @@ def recorded_tool(
 
 
 @dataclass(frozen=True)
+class _Parameters:
+    """The names of a function's parameters.
+
+    ``needed`` have no default, ``receiver`` is that of a method, ``rest`` takes all keywords that are left, and
+    ``is_by_name`` says that each argument may be given by its name.
+    """
+
+    names: tuple[str, ...]
+    needed: tuple[str, ...]
+    receiver: str | None
+    rest: str | None
+    is_by_name: bool
+
+
+@dataclass(frozen=True)
 class _Tool:
     """What is known of a decorated function."""
 
@@ -109,35 +124,36 @@ class _Tool:
         return codec_for(_return_type(self.function))
 
     @functools.cached_property
-    def simple_parameters(self) -> Mapping[str, inspect.Parameter] | None:
-        """Its parameters, where each has a name and can be given by it."""
-        parameters = self.signature.parameters
-        return None if any(found.kind not in _BY_NAME for found in parameters.values()) else parameters
+    def parameters(self) -> _Parameters:
+        """What its signature says of its arguments."""
+        found = self.signature.parameters
+        names = tuple(found)
+        rest = next((name for name in names if found[name].kind is inspect.Parameter.VAR_KEYWORD), None)
+        return _Parameters(
+            names=names,
+            needed=tuple(name for name in names if found[name].default is inspect.Parameter.empty),
+            receiver=names[0] if names and names[0] in ("self", "cls") else None,
+            rest=rest,
+            is_by_name=all(found[name].kind in _BY_NAME for name in names),
+        )
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, as JSON; defaults that were not given are left out."""
         bound = self._bound(args, kwargs)
-        kept: dict[str, Any] = {}
-        for position, (name, value) in enumerate(bound.items()):
-            kind = self.signature.parameters[name].kind
-            if name in self.ignored or (position == 0 and name in ("self", "cls")):
-                continue
-            if kind is inspect.Parameter.VAR_KEYWORD:
-                kept |= {key: _as_json(entry, tool=self.name, parameter=key) for key, entry in value.items()}
-            else:
-                kept[name] = _as_json(value, tool=self.name, parameter=name)
-        return kept
+        parameters, ignored = self.parameters, self.ignored
+        if parameters.rest in bound:
+            bound = {**bound, **bound[parameters.rest]}
+            del bound[parameters.rest]
+        return {
+            name: value if type(value) in _SCALARS else _as_json(value, tool=self.name, parameter=name)
+            for name, value in bound.items()
+            if name not in ignored and name != parameters.receiver
+        }
 
-    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
-        parameters = self.simple_parameters
-        if (
-            parameters is not None
-            and not args
-            and all(
-                name in kwargs or found.default is not inspect.Parameter.empty for name, found in parameters.items()
-            )
-        ):
-            bound = {name: kwargs[name] for name in parameters if name in kwargs}
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        parameters = self.parameters
+        if parameters.is_by_name and not args and all(map(kwargs.__contains__, parameters.needed)):
+            bound = {name: kwargs[name] for name in parameters.names if name in kwargs}
             if len(bound) == len(kwargs):
                 return bound
         try:
@@ -324,8 +340,11 @@ def open_call(
         parent=scope.parent,
         tool_use_id=tool_use_id,
     )
-    inner = replace(scope, calling=calling or (name,), by_adapter=by_adapter)
-    return ToolCall(owner.player, decision, codec=codec, registry=registry, scope=inner)
+    if isinstance(decision, ToolTicket):
+        # A sub-agent keeps the lane it was given; what any other tool requests is no part of that conversation.
+        lane = scope.lane if runs_inside else None
+        scope = Scope(lane=lane, parent=decision.id, calling=calling or (name,), by_adapter=by_adapter)
+    return ToolCall(owner.player, decision, codec=codec, registry=registry, scope=scope)
 
 
 class Call(Protocol):
@@ -422,7 +441,7 @@ class ToolCall:
         with self._player.tool_in_flight():
             try:
                 self._ask_policy(ticket)
-                with self._registry.inside(replace(self._scope, parent=ticket.id)):
+                with self._registry.inside(self._scope):
                     yield
             except (Exception, asyncio.CancelledError) as error:
                 if self._player.stopped is None:
@@ -553,7 +572,7 @@ def _exception_of(step: ToolStep) -> Exception:
             made = make(import_type(failure.type), failure)
             if str(made) == failure.message:
                 return made
-        except Exception:  # noqa: BLE001, PERF203 - the class is the user's, and so is what it raises when it is made
+        except Exception:  # noqa: BLE001 - the class is the user's, and so is what it raises when it is made
             continue
     return RecordedToolError(f"{failure.type}: {failure.message}")
 

@@ -218,7 +218,10 @@ def test_a_new_call_in_new_episodes_is_decided_about(suite: Suite, provider_of_r
 
     result.assert_outcomes(passed=1)
     assert lines_of(suite, "asked.txt")[asked:] == ['refund {"order": "E", "cents": 9999}']
-    assert [line["kind"] for line in suite.lines() if line["kind"] in ("permission", "tool")] == ["permission", "tool"] * 5
+    assert [line["kind"] for line in suite.lines() if line["kind"] in ("permission", "tool")] == [
+        "permission",
+        "tool",
+    ] * 5
 
 
 def test_without_a_policy_nothing_is_noted(suite: Suite, provider_of_refunds: Provider) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.support.openai import chat_answer
 from tests.support.server import Answer, Seen
 from tests.support.suite import Provider, Suite, failure
 
-TOOLS = '''
+TOOLS = """
 from pathlib import Path
 from pytest_agentreplay import recorded_tool
 from agent import ask
@@ -43,7 +44,7 @@ def research(topic):
     plan = ask(f"plan {topic}")
     found = search(topic)
     return ask(f"plan {topic}", {"role": "assistant", "content": plan}, found)
-'''
+"""
 
 
 @pytest.fixture
@@ -76,14 +77,14 @@ def test_it(agent_run):
     assert found == ["echo: pages on tea", "echo: pages on cups"]
     ask("what to look at?", {"role": "assistant", "content": topics}, *found)
     assert agent_run.tools_called == ["search", "research", "search", "research"]
-    assert sorted(map(len, agent_run.hash_chain.values())) == [1, 1, 1, 2, 2] or agent_run.turns == 6
+    assert agent_run.turns == TURNS
 """
 
 
 def test_a_sub_agent_runs_in_replay_and_its_requests_and_tools_are_answered_from_the_tape(
     tools: Suite, provider: Provider
 ) -> None:
-    tools.write(PLANNER)
+    tools.write(PLANNER.replace("TURNS", "6"))
     tools.record()
     provider.stop()
 
@@ -97,7 +98,7 @@ def test_a_sub_agent_runs_in_replay_and_its_requests_and_tools_are_answered_from
 
 
 def test_the_steps_of_a_sub_agent_stand_after_the_lane_that_called_it_and_name_it(tools: Suite) -> None:
-    tools.write(PLANNER)
+    tools.write(PLANNER.replace("TURNS", "6"))
     tools.record()
 
     steps = steps_of(tools)
@@ -117,7 +118,7 @@ def test_the_steps_of_a_sub_agent_stand_after_the_lane_that_called_it_and_name_i
 
 
 def test_a_sub_agent_whose_result_differs_though_its_tape_is_the_same_is_named_as_the_cause(tools: Suite) -> None:
-    test = PLANNER.replace("    assert found == ", "    found == ")
+    test = PLANNER.replace("    assert found == ", "    found == ").replace("TURNS", "6")
     tools.write(test)
     tools.record()
     source = TOOLS.replace("return ask(", 'return "in short: " + ask(')
@@ -168,10 +169,13 @@ def test_sub_agents_in_sub_agents_are_nested_on_the_tape(tools: Suite, provider:
 
 def test_a_sub_agent_that_is_not_declared_as_one_is_served_whole(tools: Suite, provider: Provider) -> None:
     tools.pytester.makepyfile(tools=TOOLS.replace("(subagent=True)", ""))
-    tools.write(PLANNER.replace('["search", "research", "search", "research"]', "agent_run.tools_called"))
+    tools.write(PLANNER.replace("TURNS", "6"))
     tools.record()
     provider.stop()
     done = effects(tools)
+    tools.write(
+        PLANNER.replace("TURNS", "2").replace('["search", "research", "search", "research"]', '["research"] * 2')
+    )
 
     result = tools.run()
 
@@ -236,13 +240,11 @@ def test_it(agent_run, way):
 
 
 def test_named_lanes_keep_equal_conversations_apart_in_threads_and_tasks(tools: Suite, provider: Provider) -> None:
-    turns: dict[tuple[str, str], int] = {}
+    turns = {"red": count(), "blue": count()}
 
     def respond(seen: Seen) -> Answer:
-        key = (seen.headers["x-who"], seen.headers["user-agent"] + str(len(provider.seen) // 7))
         name = seen.headers["x-who"]
-        turns[name, "n"] = turns.get((name, "n"), -1) + 1
-        return chat_answer(f"{name} {turns[name, 'n'] % 3}") if key else chat_answer("")
+        return chat_answer(f"{name} {next(turns[name]) % 3}")
 
     provider.respond = respond
     tools.write(LANES)
@@ -266,8 +268,7 @@ def test_a_named_lane_stands_in_the_file_under_its_name_and_in_one_order(tools: 
     lanes = [line["lane"] for line in tools.lines("test_it/test_it[in_tasks].jsonl") if line["kind"] == "model"]
 
     assert files[0] == files[1] == files[2]
-    assert sorted(lanes) == ["@blue"] * 3 + ["@red"] * 3
-    assert lanes in (sorted(lanes), sorted(lanes, reverse=True))
+    assert lanes == ["@blue"] * 3 + ["@red"] * 3
 
 
 def test_a_tool_called_in_a_named_lane_belongs_to_it(tools: Suite) -> None:
@@ -361,7 +362,7 @@ def replay_alone(tape: Cassette) -> Player:
 
 
 def test_each_run_inside_a_run_can_be_replayed_alone(tools: Suite, tmp_path: Path) -> None:
-    tools.write(PLANNER)
+    tools.write(PLANNER.replace("TURNS", "6"))
     tools.record()
     tape = load_cassette(tools.cassette())
     lanes = list(dict.fromkeys(step.lane for step in tape.entries if step.parent is not None and step.lane))
@@ -406,10 +407,10 @@ def test_a_run_alone_takes_what_was_recorded_inside_its_tools_along(tools: Suite
 
     alone = load_cassette(tools.cassette()).sub_run("@reader")
 
-    assert [(step.kind, step.lane, step.parent is None) for step in alone.entries] == [
-        ("model", "@reader", True),
-        ("tool", "@reader", True),
-        ("http", "@reader", False),
+    assert [(step.kind, step.lane == "@reader", step.parent is None) for step in alone.entries] == [
+        ("model", True, True),
+        ("tool", True, True),
+        ("http", False, False),
     ]
     player = replay_alone(alone)
     assert player.unplayed(("setup", "call", "teardown")) == []
@@ -444,9 +445,9 @@ def test_a_compaction_stands_beside_the_request_that_made_the_summary(tools: Sui
         "kind": "compaction",
         "tokens_before": 1200,
         "tokens_after": 90,
-        "summary": "echo: {'role': 'assistant', 'content': 'echo: two'}",
+        "summary": "echo: echo: two",
         "dropped_messages": 4,
-    } or steps[at]["dropped_messages"] == 4
+    }
     assert steps[at]["lane"] == steps[at - 1]["lane"]
     assert steps[at - 1]["kind"] == "model"
     assert len([step for step in steps if step["lane"] == steps[at]["lane"] and step["kind"] == "model"]) == 1

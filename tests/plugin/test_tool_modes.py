@@ -11,7 +11,7 @@ from tests.support.openai import completion
 from tests.support.server import Answer, Seen, answer_json
 from tests.support.suite import Provider, Suite, failure
 
-TOOLS = '''
+TOOLS = """
 from pathlib import Path
 from pytest_agentreplay import recorded_tool
 
@@ -36,7 +36,7 @@ def book(city):
     if DEGREES.read_text() == "99":
         raise ValueError("too hot")
     return "booked"
-'''
+"""
 
 
 @pytest.fixture
@@ -363,7 +363,10 @@ def test_a_cassette_of_tools_alone_is_written_and_named_in_the_summary(tools: Su
     recorded = tools.record()
     replayed = tools.run()
 
-    assert said(recorded) == ["agent cassettes: 1 recorded (3 tool calls)", "  recorded cassettes/test_it/test_it.jsonl"]
+    assert said(recorded) == [
+        "agent cassettes: 1 recorded (3 tool calls)",
+        "  recorded cassettes/test_it/test_it.jsonl",
+    ]
     assert said(replayed) == ["agent cassettes: 1 replayed (3 tool calls)"]
     assert tools.cassettes() == ["cassettes/test_it/test_it.jsonl"]
 
@@ -407,7 +410,7 @@ class Allow:
 
 def test_new_episodes_keeps_what_is_known_and_adds_what_is_not(tools: Suite, provider: Provider) -> None:
     test = AGENT.replace("(MARKER)", "").replace(
-        "    found = weather", f"    agent_run.use_policy(Allow())\n    found = weather"
+        "    found = weather", "    agent_run.use_policy(Allow())\n    found = weather"
     )
     tools.write(POLICY + test)
     tools.record()

@@ -12,7 +12,7 @@ from tests.support.server import Answer, Seen, answer_json
 from tests.support.suite import Provider, Suite, echo, failure
 
 # What the suites' tests import as `tools`: each run of a body leaves a line in a file.
-TOOLS = '''
+TOOLS = """
 import asyncio, os, random, time
 from pathlib import Path
 from pytest_agentreplay import recorded_tool
@@ -58,7 +58,7 @@ class Desk:
     def hours(**wanted):
         effect(f"hours {wanted}")
         return {**wanted, "at": time.time_ns()}
-'''
+"""
 
 
 @pytest.fixture
@@ -121,7 +121,10 @@ WAYS = {
         with ThreadPool(3) as pool:
             return pool.map(weather, CITIES)
     """,
-    "a wrapped lambda": "return agent_run.wrap(lambda city: effect(city) or [city, time.time_ns()], name='look')('Oslo')",
+    "a wrapped lambda": """
+        look = agent_run.wrap(lambda city: effect(city) or [city, time.time_ns()], name="look")
+        return look("Oslo")
+    """,
     "a wrapped bound method": "return agent_run.wrap(Desk('B').close)('x')",
 }
 
@@ -444,8 +447,10 @@ def test_arguments_that_are_left_out_may_be_anything(tools: Suite) -> None:
 REFUSED = {
     "an argument that is no JSON": (
         "look(value=object())",
-        "UnrecordableError: A call of tool 'look' cannot be recorded: its argument 'value' of type builtins:object is "
-        "not JSON; leave it out: recorded_tool(ignore_arguments=('value',)).",
+        (
+            "UnrecordableError: A call of tool 'look' cannot be recorded: its argument 'value' of type builtins:object "
+            "is not JSON; leave it out: recorded_tool(ignore_arguments=('value',))."
+        ),
     ),
     "an argument that would be used up": (
         "look(value=(n for n in range(3)))",
@@ -453,8 +458,10 @@ REFUSED = {
     ),
     "a result that is no JSON": (
         "give(object())",
-        "UnrecordableError: The result of tool 'give' cannot be recorded: a value of type builtins:object does not "
-        "survive JSON and back; annotate it with a type that pydantic can write and read.",
+        (
+            "UnrecordableError: The result of tool 'give' cannot be recorded: a value of type builtins:object does not "
+            "survive JSON and back; annotate it with a type that pydantic can write and read."
+        ),
     ),
     "a generator": (
         "give(n for n in range(3))",
@@ -462,8 +469,10 @@ REFUSED = {
     ),
     "something inside": (
         "give({'a': [object()]})",
-        "UnrecordableError: The result of tool 'give' cannot be recorded: a value of type builtins:dict "
-        "(in it, at ['a'][0], builtins:object) does not survive",
+        (
+            "UnrecordableError: The result of tool 'give' cannot be recorded: a value of type builtins:dict "
+            "(in it, at ['a'][0], builtins:object) does not survive"
+        ),
     ),
 }
 
@@ -727,7 +736,8 @@ def test_it(index, record_property, agent_run):
     for call in (lambda: fail(index), lambda: asyncio.run(fail_later(index))):
         with pytest.raises(Exception) as caught:
             call()
-        found.append([type(caught.value).__name__, str(caught.value), repr(caught.value.args), sorted(vars(caught.value))])
+        error = caught.value
+        found.append([type(error).__name__, str(error), repr(error.args), sorted(vars(error))])
     assert found[0] == found[1]
     assert all(step.is_error for step in agent_run.tool_steps)
     record_property("raised", found[0])
@@ -824,7 +834,9 @@ def test_a_tool_that_still_runs_when_its_test_ends_keeps_the_recording_unfinishe
     result = tools.run_apart("--record-mode=once")
 
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (0 exchanges, 1 tool calls)*"])
+    result.stdout.fnmatch_lines(
+        ["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (0 exchanges, 1 tool calls)*"]
+    )
     assert tools.cassettes() == ["cassettes/test_it/test_it.partial.jsonl"]
 
 

@@ -275,6 +275,12 @@ def test_a_set_is_written_in_one_order() -> None:
     assert written.json == sorted(words)
 
 
+def endless() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -286,8 +292,8 @@ def test_a_set_is_written_in_one_order() -> None:
         (lambda: {1: "a"}, "builtins:dict "),
         (lambda: {"a": Word.YES}, r"\['a'\], tests\.unit\.test_values:Word"),
         (lambda: {"a": {"b"}}, r"\['a'\], builtins:set"),
-        (lambda: type("Local", (), {})(), "tests.unit.test_values:Local"),
-        (lambda: endless(), "builtins:list"),
+        (type("Local", (), {}), "tests.unit.test_values:Local"),
+        (endless, "builtins:list"),
     ],
     ids=lambda found: found if isinstance(found, str) else "",
 )
@@ -296,12 +302,6 @@ def test_what_would_not_come_back_is_refused_naming_its_type(make: Callable[[], 
         codec_for(Any).write(make())
 
     assert "does not survive JSON and back; annotate it" in str(caught.value)
-
-
-def endless() -> list[Any]:
-    found: list[Any] = []
-    found.append(found)
-    return found
 
 
 @dataclasses.dataclass
