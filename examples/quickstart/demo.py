@@ -104,7 +104,7 @@ def replay(folder: Path, *, base_url: str) -> None:
     expect(run.exit_code == 0, f"the replay ended with exit code {run.exit_code}")
     expect("1 replayed" in run.output, "nothing was replayed")
     expect((folder / CASSETTE).read_bytes() == recorded, "the replay changed the cassette")
-    print(f"\nThree model turns, replayed: {run.seconds:.1f} s in all, with the start of Python, pytest and the SDK.")
+    print(f"\nThree turns and two tool calls, replayed: {run.seconds:.1f} s, with the start of Python, pytest and SDK.")
 
 
 def replay_changed(folder: Path, *, base_url: str) -> None:

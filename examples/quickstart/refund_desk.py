@@ -1,4 +1,7 @@
-"""A refund desk: an agent on OpenAI's SDK that looks up an order and pays it back."""
+"""A refund desk: an agent on OpenAI's SDK that looks up an order and pays it back.
+
+In a replayed test neither tool runs: each returns what it returned when the test was recorded.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 
 from openai import OpenAI
 from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageParam
+
+from pytest_agentreplay import recorded_tool
 
 SYSTEM_PROMPT = (
     "You are the refund desk of a kitchen shop. Look an order up before you refund it, "
@@ -63,11 +68,13 @@ class RefundDesk:
         }
         return tools[name](**arguments)
 
+    @recorded_tool
     def look_up_order(self, order_id: str) -> dict[str, Any]:
         return self.orders.get(order_id) or {"error": f"there is no order {order_id}"}
 
+    @recorded_tool
     def issue_refund(self, order_id: str, cents: int) -> dict[str, Any]:
-        paid = self.look_up_order(order_id).get("paid_cents", 0)
+        paid = self.orders.get(order_id, {}).get("paid_cents", 0)
         if cents > paid - self.refunds.get(order_id, 0):
             return {"error": f"only {paid} cents were paid for {order_id}"}
         self.refunds[order_id] = self.refunds.get(order_id, 0) + cents

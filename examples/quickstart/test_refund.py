@@ -30,5 +30,7 @@ def test_a_cracked_teapot_is_refunded(client: OpenAI, agent_run: AgentRun) -> No
     answer = desk.answer("My teapot (order A-1042) arrived cracked. I would like my money back.")
 
     assert "59.90" in answer
-    assert desk.refunds == {"A-1042": 5990}
     assert agent_run.turns == 3
+    assert agent_run.tools_called == ["look_up_order", "issue_refund"]
+    assert agent_run.tool_calls("issue_refund")[0].arguments == {"order_id": "A-1042", "cents": 5990}
+    assert desk.refunds == ({"A-1042": 5990} if agent_run.is_recording else {})  # a replay pays nobody
