@@ -15,7 +15,7 @@ from pytest_agentreplay.projections.tools import read_tool_steps
 from pytest_agentreplay.records import CompactionStep, ModelStep, ToolStep, Usage
 from pytest_agentreplay.session import Session
 from pytest_agentreplay.settings import Settings
-from pytest_agentreplay.taps.owners import installed_registry
+from pytest_agentreplay.taps.owners import Scope, installed_registry
 from pytest_agentreplay.taps.tools import recorded_tool
 
 __all__ = ["AgentRun"]
@@ -110,6 +110,7 @@ class AgentRun:
         """Note on the tape that the agent shortened its conversation: beside the request that was answered last."""
         redact = self._session.reader.rules.redactor.value
         registry = installed_registry()
+        scope = registry.scope() if registry else Scope()
         self._session.player.note(
             CompactionStep(
                 tokens_before=tokens_before,
@@ -117,7 +118,8 @@ class AgentRun:
                 summary=redact(summary),
                 dropped_messages=dropped_messages,
             ),
-            lane_name=registry.scope().lane if registry else None,
+            lane_name=scope.lane,
+            parent=scope.parent,
         )
 
     @property

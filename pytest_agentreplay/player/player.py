@@ -208,14 +208,12 @@ class Player:
             with self._lock:
                 self.in_flight -= 1
 
-    def note(self, step: Entry, *, lane_name: str | None = None) -> None:
-        """Record a step that answers nothing, a compaction say, in a named lane or beside the last answer."""
+    def note(self, step: Entry, *, lane_name: str | None = None, parent: str | None = None) -> None:
+        """Record a step that answers nothing, a compaction say, in a named lane or beside a model's last answer."""
         with self._lock:
-            lane = f"@{lane_name}" if lane_name else None
-            beside = self._last_exchange(lane)
-            place = {"lane": beside.lane, "parent": beside.parent} if beside else {"lane": lane or ""}
+            place = {"lane": self._lane_of_note(lane_name, parent=parent), "parent": parent, "phase": self.phase}
             timing = Timing(began=self.now(), took=0.0)
-            self.record(step.model_copy(update={**place, "phase": self.phase, "timing": timing}), {})
+            self.record(step.model_copy(update={**place, "timing": timing}), {})
 
     def stop(self, error: ReplayStop) -> NoReturn:
         """Remember what ends this run, and raise it; every later request raises it again."""
@@ -242,11 +240,11 @@ class Player:
         report = describe.unplayed(self.scene(None), self.recorded.steps, left, phase=phases[-1])
         return ReplayDivergenceError(report, kind="unplayed")
 
-    def _last_exchange(self, lane: str | None) -> ExchangeStep | None:
-        for step in reversed(self.completed):
-            if isinstance(step, ModelStep | HttpStep) and lane in (None, step.lane):
-                return step
-        return None
+    def _lane_of_note(self, name: str | None, *, parent: str | None) -> str:
+        if name is not None:
+            return f"@{name}"
+        answers = (step for step in reversed(self.completed) if isinstance(step, ModelStep) and step.parent == parent)
+        return next((step.lane for step in answers), "")
 
     def _find(self, asked: Asked, lane: Lane, *, parent: str | None) -> ExchangeStep | None:
         found = None

@@ -104,7 +104,10 @@ class Recorded:
         return step
 
     def play_tool(self, position: int, *, whole: bool) -> list[Entry]:
-        """Mark a tool's call as played, and return it after its decision; ``whole`` takes what is inside it along."""
+        """Mark a tool's call as played, and return it with the decision on it, and ``whole`` with what is inside it.
+
+        What is inside stands first, as it does when it is recorded.
+        """
         step = self.steps[position]
         self._mark(position)
         before = self.steps[position - 1] if position else step
@@ -113,7 +116,7 @@ class Recorded:
         for nested in inside:
             self._mark(nested)
         decision = [before] if isinstance(before, PermissionStep) else []
-        return [*decision, step, *(self.steps[nested] for nested in inside)]
+        return [*(self.steps[nested] for nested in inside), *decision, step]
 
     def tools_around(self, step: Entry) -> Iterator[ToolStep]:
         """Yield a tool's step itself, and the tools that a step was recorded inside, from the inmost."""
@@ -173,7 +176,7 @@ class Recorded:
                     found.append(position)
                     step = self.steps[position]
                     pending += [step.id] if isinstance(step, ToolStep) else []
-        return found
+        return sorted(found)
 
 
 def recorded_for(tape: Tape, reader: Reader, *, digest: str) -> Recorded:

@@ -16,7 +16,16 @@ from pytest_agentreplay.errors import ToolDeniedError, ToolRefusedError
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.reader import ToolCalled
-from pytest_agentreplay.records import Entry, PermissionStep, Phase, Timing, ToolFailure, ToolStep
+from pytest_agentreplay.records import (
+    Entry,
+    HttpStep,
+    ModelStep,
+    PermissionStep,
+    Phase,
+    Timing,
+    ToolFailure,
+    ToolStep,
+)
 
 if TYPE_CHECKING:
     from pytest_agentreplay.player.player import Player
@@ -237,14 +246,15 @@ class Toolbox:
             self._carry(found.played, ticket)
         if ticket.rank is not None:
             player.ranks[id(found.step)] = ticket.rank
-        player.completed.append(found.step)
+        player.completed += found.played  # what is inside is part of this run as it was of the recorded one
+        player.trail += [(step.lane, step.hash) for step in found.played if isinstance(step, ModelStep | HttpStep)]
         return ServeTool(found.step)
 
     def _carry(self, entries: Sequence[Entry], ticket: ToolTicket) -> None:
         recording = self.player.recording
         assert recording is not None
         for entry in entries:
-            is_inside = entry.parent != entries[0].parent
+            is_inside = entry.parent != entries[-1].parent
             began, rank = (self.player.now(), None) if is_inside else (ticket.began, ticket.rank)
             recording.carry(entry, began=began, rank=rank)
 

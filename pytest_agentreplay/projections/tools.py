@@ -37,7 +37,8 @@ class Recorded(Protocol):
 def read_tool_steps(tape: Recorded, dialects: Dialects) -> list[ToolStep]:
     """Return every tool call of a tape in its order, the calls of one turn as the model asked for them.
 
-    A call that only the conversation tells of stands where its result is told.
+    A call that only the conversation tells of stands where its result is told; one that was made inside another stands
+    after it.
     """
     told = _Told(tape.entries)
     moments = iter(read_timeline(tape, dialects))
@@ -51,7 +52,20 @@ def read_tool_steps(tape: Recorded, dialects: Dialects) -> list[ToolStep]:
             told.know(step)
             place = position if step.rank is None else (step.lane, turns[step.lane])
             groups.setdefault(place, []).append(step)
-    return [step for group in groups.values() for step in sorted(group, key=lambda step: step.rank or 0)]
+    calls = [step for group in groups.values() for step in sorted(group, key=lambda step: step.rank or 0)]
+    return list(_outer_first(calls))
+
+
+def _outer_first(calls: Sequence[ToolStep]) -> Iterator[ToolStep]:
+    known = {step.id for step in calls if step.id}
+    inside: dict[str | None, list[ToolStep]] = {}
+    for step in calls:
+        inside.setdefault(step.parent if step.parent in known else None, []).append(step)
+    pending = inside.pop(None, [])[::-1]
+    while pending:
+        step = pending.pop()
+        yield step
+        pending += inside.pop(step.id, [])[::-1] if step.id else []
 
 
 class _Told:

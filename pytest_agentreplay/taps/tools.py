@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, get_type_hints, overload
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -508,6 +508,8 @@ def _jsonable(value: Any) -> Any:
         return [_jsonable(entry) for entry in value]
     if kind is set or kind is frozenset:
         return sorted(map(_jsonable, value), key=canonical_json)
+    if is_dataclass(kind) and not hasattr(kind, "__pydantic_serializer__"):
+        return {field.name: _jsonable(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Iterator):
         raise ValueError(f"{value!r} would be used up")  # noqa: TRY004 - of the wrong kind, not of the wrong type
     return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="constants")

@@ -76,7 +76,7 @@ def test_it(agent_run):
     found = [research(topic) for topic in ("tea", "cups")]
     assert found == ["echo: pages on tea", "echo: pages on cups"]
     ask("what to look at?", {"role": "assistant", "content": topics}, *found)
-    assert agent_run.tools_called == ["search", "research", "search", "research"]
+    assert agent_run.tools_called == ["research", "search", "research", "search"]
     assert agent_run.turns == TURNS
 """
 
@@ -167,19 +167,24 @@ def test_sub_agents_in_sub_agents_are_nested_on_the_tape(tools: Suite, provider:
     assert depths == [(0, "team"), (1, ""), *[(1, "research")] * 2, *[(2, "")] * 4, *[(2, "search")] * 2]
 
 
-def test_a_sub_agent_that_is_not_declared_as_one_is_served_whole(tools: Suite, provider: Provider) -> None:
+def test_a_sub_agent_that_is_not_declared_as_one_is_served_whole_and_counts_all_the_same(
+    tools: Suite, provider: Provider
+) -> None:
     tools.pytester.makepyfile(tools=TOOLS.replace("(subagent=True)", ""))
-    tools.write(PLANNER.replace("TURNS", "6"))
-    tools.record()
+    told = """
+    record_property("usage", agent_run.usage.model_dump())
+    record_property("chain", {lane: list(hashes) for lane, hashes in sorted(agent_run.hash_chain.items())})
+"""
+    tools.write(PLANNER.replace("TURNS", "6").replace("(agent_run)", "(agent_run, record_property)") + told)
+    recorded = tools.record()
     provider.stop()
     done = effects(tools)
-    tools.write(
-        PLANNER.replace("TURNS", "2").replace('["search", "research", "search", "research"]', '["research"] * 2')
-    )
 
     result = tools.run()
 
     result.assert_outcomes(passed=1)
+    reports = [run.reprec.getreports("pytest_runtest_logreport")[1] for run in (recorded, result)]  # type: ignore[attr-defined]
+    assert reports[0].user_properties == reports[1].user_properties
     result.stdout.fnmatch_lines(["agent cassettes: 1 replayed (2 requests, 2 tool calls)"])
     assert effects(tools) == done
 

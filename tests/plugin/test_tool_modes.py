@@ -381,15 +381,6 @@ def test_the_summary_counts_requests_and_tool_calls(tools: Suite) -> None:
     assert said(replayed) == ["agent cassettes: 1 replayed (1 request, 2 tool calls)"]
 
 
-def test_the_summary_counts_tool_calls_of_workers_too(tools: Suite) -> None:
-    tools.write(AGENT.replace("(MARKER)", ""))
-    tools.record()
-
-    result = tools.run_spread()
-
-    assert "agent cassettes: 1 replayed (1 request, 2 tool calls)" in result.outlines
-
-
 def test_a_failing_test_of_tools_alone_leaves_its_cassette(tools: Suite) -> None:
     tools.write(CALLS.replace("CHANGE", "assert False"))
 

@@ -79,93 +79,108 @@ def tool_lines(suite: Suite, name: str = "test_it/test_it.jsonl") -> list[dict[s
     return [line for line in suite.lines(name) if line["kind"] == "tool"]
 
 
+def properties(result: pytest.RunResult) -> dict[str, dict[str, Any]]:
+    """Return what each test said with ``record_property``."""
+    reports = result.reprec.getreports("pytest_runtest_logreport")  # type: ignore[attr-defined]
+    return {report.nodeid: dict(report.user_properties) for report in reports if report.when == "call"}
+
+
 def property_of(result: pytest.RunResult, name: str) -> Any:
     """Return what the test said with ``record_property``."""
-    [report] = [report for report in result.reprec.getreports("pytest_runtest_logreport") if report.when == "call"]  # type: ignore[attr-defined]
-    return dict(report.user_properties)[name]
+    [said] = properties(result).values()
+    return said[name]
 
 
-WAYS = {
-    "a plain call": "return weather('Oslo')",
-    "a method": "return Desk('A').refund('x', cents=5), Desk.count(1, 2), Desk.hours(day='Monday')",
-    "an async function": "return asyncio.run(forecast('Oslo'))",
-    "gathered": """
-        async def main():
-            return await asyncio.gather(*(forecast(city) for city in CITIES))
-        return asyncio.run(main())
-    """,
-    "to_thread": """
-        async def main():
-            return await asyncio.gather(*(asyncio.to_thread(weather, city) for city in CITIES))
-        return asyncio.run(main())
-    """,
-    "an executor of the loop": """
-        async def main():
-            loop = asyncio.get_running_loop()
-            return await asyncio.gather(*(loop.run_in_executor(None, weather, city) for city in CITIES))
-        return asyncio.run(main())
-    """,
-    "a thread pool": """
-        with ThreadPoolExecutor(3) as pool:
-            return list(pool.map(weather, CITIES))
-    """,
-    "a thread": """
-        found = []
-        threads = [threading.Thread(target=lambda city=city: found.append(weather(city))) for city in CITIES]
-        for thread in threads:
-            thread.start()
-            thread.join()
-        return found
-    """,
-    "a pool of multiprocessing's threads": """
-        with ThreadPool(3) as pool:
-            return pool.map(weather, CITIES)
-    """,
-    "a wrapped lambda": """
-        look = agent_run.wrap(lambda city: effect(city) or [city, time.time_ns()], name="look")
-        return look("Oslo")
-    """,
-    "a wrapped bound method": "return agent_run.wrap(Desk('B').close)('x')",
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_body_never_runs_in_replay(tools: Suite, way: str) -> None:
-    lines = WAYS[way].strip("\n").splitlines()
-    body = "\n".join(line.removeprefix("        ") for line in lines)
-    indented = "\n".join(f"    {line}" for line in body.splitlines())
-    tools.write(
-        f"""\
+WAYS = """
 import asyncio, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 import pytest
-import tools
 from tools import Desk, effect, forecast, weather
 
 CITIES = ["Oslo", "Rome", "Lima"]
-Desk.close = lambda self, order: effect(order) or f"{{self.name}} {{order}} {{time.time_ns()}}"
-Desk.close.__name__ = "close"
 
-def use(agent_run):
-{indented}
+def a_plain_call(run):
+    return weather("Oslo")
+
+def methods(run):
+    return Desk("A").refund("x", cents=5), Desk.count(1, 2), Desk.hours(day="Monday")
+
+def an_async_function(run):
+    return asyncio.run(forecast("Oslo"))
+
+def gathered(run):
+    async def main():
+        return await asyncio.gather(*(forecast(city) for city in CITIES))
+    return asyncio.run(main())
+
+def to_thread(run):
+    async def main():
+        return await asyncio.gather(*(asyncio.to_thread(weather, city) for city in CITIES))
+    return asyncio.run(main())
+
+def an_executor_of_the_loop(run):
+    async def main():
+        loop = asyncio.get_running_loop()
+        return await asyncio.gather(*(loop.run_in_executor(None, weather, city) for city in CITIES))
+    return asyncio.run(main())
+
+def a_thread_pool(run):
+    with ThreadPoolExecutor(3) as pool:
+        return list(pool.map(weather, CITIES))
+
+def threads(run):
+    found = {}
+    started = [threading.Thread(target=lambda city=city: found.update({city: weather(city)})) for city in CITIES]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    return sorted(found.items())
+
+def a_pool_of_multiprocessings_threads(run):
+    with ThreadPool(3) as pool:
+        return pool.map(weather, CITIES)
+
+def a_wrapped_lambda(run):
+    return run.wrap(lambda city: effect(city) or [city, time.time_ns()], name="look")("Oslo")
+
+def a_wrapped_bound_method(run):
+    class Till:
+        def close(self, order):
+            effect(order)
+            return f"{order} at {time.time_ns()}"
+    return run.wrap(Till().close)("x")
+
+WAYS = [a_plain_call, methods, an_async_function, gathered, to_thread, an_executor_of_the_loop, a_thread_pool, threads,
+        a_pool_of_multiprocessings_threads, a_wrapped_lambda, a_wrapped_bound_method]
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.agent_cassette
+def test_it(way, agent_run, record_property):
+    record_property("result", way(agent_run))
+    record_property("called", sorted(agent_run.tools_called))
 
 @pytest.mark.agent_cassette
-def test_it(agent_run, record_property):
-    record_property("result", use(agent_run))
-    record_property("called", agent_run.tools_called)
+async def test_in_the_loop_of_the_test(agent_run, record_property):
+    record_property("result", [await forecast("Oslo"), await asyncio.to_thread(weather, "Rome")])
+    record_property("called", sorted(agent_run.tools_called))
 """
-    )
+
+
+def test_a_body_never_runs_in_replay_wherever_it_is_called(tools: Suite) -> None:
+    tools.ini("asyncio_mode = auto")
+    tools.write(WAYS)
     recorded = tools.record()
     done = effects(tools)
 
     replayed = tools.run()
 
-    replayed.assert_outcomes(passed=1)
-    assert len(done) == len(tool_lines(tools)) >= 1
+    replayed.assert_outcomes(passed=12)
     assert effects(tools) == done
-    assert property_of(replayed, "result") == property_of(recorded, "result")
-    assert sorted(property_of(replayed, "called")) == sorted(property_of(recorded, "called"))
+    assert properties(replayed) == properties(recorded)
+    lines = [line for name in tools.cassettes() for line in tool_lines(tools, name.removeprefix("cassettes/"))]
+    assert len(done) == len(lines) == 27
 
 
 CHILDREN = """
@@ -317,23 +332,22 @@ def test_a_call_is_known_by_its_arguments_however_they_are_given(tools: Suite) -
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "kept"),
-    [
-        ("{'b', 'c', 'a'}", ["a", "b", "c"]),
-        ("frozenset({3, 1, 2})", [1, 2, 3]),
-        ("{'x': ({2, 1}, None)}", {"x": [[1, 2], None]}),
-        ("{1: 'a', 2.5: 'b'}", {"1": "a", "2.5": "b"}),
-        ("datetime.date(2025, 1, 2)", "2025-01-02"),
-        ("b'\\xff'", "_w=="),
-        ("Path('/a/b')", "/a/b"),
-        ("Point(1, {3, 2})", {"x": 1, "y": [2, 3]}),
-        ("1e400", float("inf")),
-        ("2**70", 2**70),
-        ("'\\ud800'", "\ud800"),
-    ],
-)
-def test_arguments_are_kept_as_json_that_is_the_same_in_every_process(tools: Suite, value: str, kept: Any) -> None:
+ARGUMENTS: list[tuple[str, Any]] = [
+    ("{'b', 'c', 'a'}", ["a", "b", "c"]),
+    ("frozenset({'z', 'x', 'y'})", ["x", "y", "z"]),
+    ("{'x': ({2, 1}, None)}", {"x": [[1, 2], None]}),
+    ("{1: 'a', 2.5: 'b'}", {"1": "a", "2.5": "b"}),
+    ("datetime.date(2025, 1, 2)", "2025-01-02"),
+    ("b'\\xff'", "_w=="),
+    ("Path('/a/b')", "/a/b"),
+    ("Point(1, {'c', 'a', 'b'})", {"x": 1, "y": ["a", "b", "c"]}),
+    ("1e400", float("inf")),
+    ("2**70", 2**70),
+    ("'\\ud800'", "\ud800"),
+]
+
+
+def test_arguments_are_kept_as_json_that_is_the_same_in_every_process(tools: Suite) -> None:
     tools.write(
         f"""
         import datetime
@@ -348,7 +362,9 @@ def test_arguments_are_kept_as_json_that_is_the_same_in_every_process(tools: Sui
 
         @pytest.mark.agent_cassette
         def test_it(agent_run):
-            assert agent_run.wrap(lambda value: 1, name="look")({value}) == 1
+            look = agent_run.wrap(lambda number, value: number, name="look")
+            for number, value in enumerate([{", ".join(value for value, _ in ARGUMENTS)}]):
+                assert look(number, value) == number
         """
     )
     tools.record()
@@ -356,7 +372,8 @@ def test_arguments_are_kept_as_json_that_is_the_same_in_every_process(tools: Sui
     result = tools.run()
 
     result.assert_outcomes(passed=1)
-    assert tool_lines(tools)[0]["arguments"] == {"value": kept}
+    kept = [{"number": number, "value": value} for number, (_, value) in enumerate(ARGUMENTS)]
+    assert [line["arguments"] for line in tool_lines(tools)] == kept
 
 
 def test_arguments_are_those_of_the_moment_of_the_call(tools: Suite) -> None:
@@ -444,79 +461,63 @@ def test_arguments_that_are_left_out_may_be_anything(tools: Suite) -> None:
     assert tool_lines(tools)[0]["arguments"] == {"key": "a", "deep": True}
 
 
-REFUSED = {
-    "an argument that is no JSON": (
-        "look(value=object())",
-        (
-            "UnrecordableError: A call of tool 'look' cannot be recorded: its argument 'value' of type builtins:object "
-            "is not JSON; leave it out: recorded_tool(ignore_arguments=('value',))."
-        ),
-    ),
-    "an argument that would be used up": (
-        "look(value=(n for n in range(3)))",
-        "UnrecordableError: A call of tool 'look' cannot be recorded: its argument 'value' of type builtins:generator",
-    ),
-    "a result that is no JSON": (
-        "give(object())",
-        (
-            "UnrecordableError: The result of tool 'give' cannot be recorded: a value of type builtins:object does not "
-            "survive JSON and back; annotate it with a type that pydantic can write and read."
-        ),
-    ),
-    "a generator": (
-        "give(n for n in range(3))",
-        "UnrecordableError: The result of tool 'give' cannot be recorded: a value of type builtins:generator",
-    ),
-    "something inside": (
-        "give({'a': [object()]})",
-        (
-            "UnrecordableError: The result of tool 'give' cannot be recorded: a value of type builtins:dict "
-            "(in it, at ['a'][0], builtins:object) does not survive"
-        ),
-    ),
+REFUSED = """
+import asyncio
+from multiprocessing.pool import ThreadPool
+import pytest
+from tools import effect
+
+async def later(call):
+    return call()
+
+WAYS = {
+    "sync": lambda call: call(),
+    "async": lambda call: asyncio.run(later(call)),
+    "pool": lambda call: ThreadPool(1).apply(call),
+}
+CALLS = {
+    "argument": lambda look, give: look(value=object()),
+    "used-up": lambda look, give: look(value=(n for n in range(3))),
+    "result": lambda look, give: give(object()),
+    "generator": lambda look, give: give(n for n in range(3)),
+    "inside": lambda look, give: give({"a": [object()]}),
+}
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.agent_cassette
+def test_it(agent_run, way, call):
+    look = agent_run.wrap(lambda value: effect("look"), name="look")
+    def give(value):
+        return agent_run.wrap(lambda: effect("give") or value, name="give")()
+    try:
+        WAYS[way](lambda: CALLS[call](look, give))
+    except BaseException:
+        pass
+"""
+WORDS = {
+    "argument": "A call of tool 'look' cannot be recorded: its argument 'value' of type builtins:object is not JSON; "
+    "leave it out: recorded_tool(ignore_arguments=('value',)).",
+    "used-up": "A call of tool 'look' cannot be recorded: its argument 'value' of type builtins:generator is not JSON",
+    "result": "The result of tool 'give' cannot be recorded: a value of type builtins:object does not survive JSON and "
+    "back; annotate it with a type that pydantic can write and read.",
+    "generator": "The result of tool 'give' cannot be recorded: a value of type builtins:generator does not survive",
+    "inside": "The result of tool 'give' cannot be recorded: a value of type builtins:dict (in it, at ['a'][0], "
+    "builtins:object) does not survive",
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("kind", ["sync", "async", "pool"])
-def test_what_a_tape_cannot_keep_fails_the_recording_even_when_the_agent_swallows_it(
-    tools: Suite, case: str, kind: str
-) -> None:
-    call, words = REFUSED[case]
-    run = {
-        "sync": call,
-        "async": f"asyncio.run(later(lambda: {call}))",
-        "pool": f"ThreadPool(1).apply(lambda: {call})",
-    }
-    tools.write(
-        f"""
-        import asyncio
-        from multiprocessing.pool import ThreadPool
-        import pytest
-        from tools import effect
-
-        async def later(call):
-            return call()
-
-        @pytest.mark.agent_cassette
-        def test_it(agent_run):
-            look = agent_run.wrap(lambda value: effect("look"), name="look")
-            made = []
-            def give(value):
-                return agent_run.wrap(lambda: effect("give") or value, name="give")()
-            try:
-                {run[kind]}
-            except BaseException:
-                pass
-        """
-    )
+def test_what_a_tape_cannot_keep_fails_the_recording_even_when_the_agent_swallows_it(tools: Suite) -> None:
+    tools.write(REFUSED)
 
     result = tools.run("--record-mode=once")
 
-    result.assert_outcomes(failed=1)
-    assert words in failure(result).replace("\n", " ")
+    result.assert_outcomes(failed=15)
+    for name, words in WORDS.items():
+        for way in ("sync", "async", "pool"):
+            assert f"UnrecordableError: {words}" in failure(result, f"test_it[{name}-{way}]")
     assert tools.cassettes() == []
-    assert effects(tools) == ([] if "argument" in case else ["give"])
+    assert effects(tools) == ["give"] * 9
 
 
 @pytest.mark.parametrize(
@@ -752,8 +753,7 @@ def test_an_exception_is_raised_again_as_the_same_class_or_as_one_that_says_whic
     replayed = tools.run()
 
     def raised(result: pytest.RunResult) -> list[Any]:
-        reports = result.reprec.getreports("pytest_runtest_logreport")  # type: ignore[attr-defined]
-        return [dict(report.user_properties)["raised"] for report in reports if report.when == "call"]
+        return [said["raised"] for said in properties(result).values()]
 
     replayed.assert_outcomes(passed=9)
     assert effects(tools) == done
