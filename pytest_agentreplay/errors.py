@@ -16,6 +16,7 @@
             ├── StrayRequestError       a request that belongs to no running test
             ├── NetworkBlockedError     a connection that no recording stands for
             ├── SecretLeakError         a secret that would have been written
+            ├── RecordingFailedError    an answer could not be written
             ├── ToolRefusedError        a tool was called where none may be
             └── UnrecordableError       a tool's arguments or result are no values that a tape can keep
 
@@ -38,6 +39,7 @@ __all__ = [
     "ConfigurationError",
     "NetworkBlockedError",
     "RecordedToolError",
+    "RecordingFailedError",
     "ReplayDivergenceError",
     "ReplayDivergenceException",
     "ReplayStop",
@@ -131,3 +133,7 @@ class ToolDeniedError(AgentReplayError):
 
 class UnrecordableError(ReplayStop):
     """A tool was called with, or returned, what a tape cannot keep."""
+
+
+class RecordingFailedError(ReplayStop):
+    """An answer could not be written to the recording."""

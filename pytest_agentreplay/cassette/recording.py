@@ -261,7 +261,8 @@ def lock_cassette(path: Path, *, wait: float = 60.0) -> FileLock:
     """
     # Beside the cassette a lock file would be committed one day; its name is a hash of where the cassette is.
     name = sha256(str(path.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:24]
-    lock = FileLock(Path(tempfile.gettempdir()) / f"agent-replay-{name}.lock", is_singleton=False)
+    user = getattr(os, "getuid", int)()  # a folder of temporary files may be shared, and another's lock not writable
+    lock = FileLock(Path(tempfile.gettempdir()) / f"agent-replay-{user}-{name}.lock", is_singleton=False)
     try:
         lock.acquire(timeout=wait, poll_interval=0.02)
     except Timeout as error:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from pytest_agentreplay.cassette.order import lane_label
 from pytest_agentreplay.dialects import Message
-from pytest_agentreplay.errors import ReplayDivergenceError, ReplayDivergenceException, ReplayStop
+from pytest_agentreplay.errors import RecordingFailedError, ReplayDivergenceError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane, Lanes
 from pytest_agentreplay.player.permissions import Approve, Policy
@@ -277,6 +277,10 @@ class Player:
         except ReplayStop as stop:
             self.stopped = self.stopped or stop
             self._raise(stop)
+        except OSError as error:  # a later answer on a tape without this one would replay as another conversation
+            lost = RecordingFailedError(f"An answer could not be recorded: {error}.\n  Those before it are kept.")
+            self.stopped = self.stopped or lost
+            self._raise(lost)
         self.completed.append(step)
 
     def _serve(self, step: ExchangeStep, asked: Asked, lane: Lane) -> Serve:
