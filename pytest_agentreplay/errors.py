@@ -102,8 +102,8 @@ class ReplayDivergenceError(ReplayStop):
 class ReplayDivergenceException(AgentReplayError):
     """The live run and the recording differ.
 
-    Raised instead of :class:`ReplayDivergenceError` in the threads of ``multiprocessing.pool``, whose workers die
-    of a ``BaseException`` and leave the pool waiting for ever.
+    Raised instead of a :class:`ReplayStop` in the workers of ``multiprocessing.pool``, threads and processes, which
+    die of a ``BaseException`` and leave the pool waiting for ever.
     """
 
 

@@ -19,12 +19,24 @@ __all__ = ["Lane", "Lanes"]
 class Lane:
     """One live conversation."""
 
-    __slots__ = ("_answers", "_read_answers", "_retriable", "answered", "failed", "is_named", "label", "opening", "tip")
+    __slots__ = (
+        "_answers",
+        "_read_answers",
+        "_retriable",
+        "answered",
+        "failed",
+        "is_named",
+        "label",
+        "opening",
+        "parent",
+        "tip",
+    )
 
     def __init__(self, label: str, opening: str, *, is_named: bool = False) -> None:
         self.label = label
         self.opening = opening
         self.is_named = is_named
+        self.parent: str | None = None  # the recorded tool that its last request was made inside
         self.tip: tuple[str, ...] = ()  # the conversation as of the last request
         self.answered = False
         self.failed = False

@@ -123,6 +123,7 @@ class Player:
             if self.stopped is not None:
                 self._raise(self.stopped)
             lane = self._lanes.place(asked, label=_label_of_lane, name=lane_name)
+            lane.parent = parent
             self.calls.append(describe.short_name(asked))
             step = self._find(asked, lane, parent=parent)
             self.trail.append((lane.label, asked.hash))

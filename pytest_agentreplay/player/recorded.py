@@ -72,6 +72,11 @@ class Recorded:
         """Return the first unplayed call of a tool, in its conversation if it is there, else anywhere."""
         return self._nearest(self._tools.get(call_hash, ()), lane=lane, parent=parent)
 
+    def last_call(self, call_hash: str, *, parent: str | None = None) -> ToolStep | None:
+        """Return the last recorded call of a tool, played or not."""
+        calls = (step for step in reversed(self.steps) if isinstance(step, ToolStep) and step.hash == call_hash)
+        return next((step for step in calls if parent is not None or step.parent is None), None)
+
     def follows(self, lane: Lane) -> str | None:
         """Return the recorded lane that a live conversation follows."""
         if lane not in self._followed and lane.is_named and lane.label in self._lanes:

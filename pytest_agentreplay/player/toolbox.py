@@ -125,7 +125,7 @@ class Toolbox:
         if mode == "refuse":
             player.stopped = ToolRefusedError(_refusal(called, test=player.test, call_site=call_site()))
             player.raise_stopped()
-        pending = self._take_pending(called, tool_use_id)
+        pending = self._take_pending(called, tool_use_id, parent=parent)
         lane = f"@{lane_name}" if lane_name else pending.lane.label if pending else ""
         ticket = ToolTicket(
             called=called,
@@ -198,7 +198,7 @@ class Toolbox:
             if label not in self._taken:
                 return label
 
-    def _take_pending(self, called: ToolCalled, tool_use_id: str | None) -> _Pending | None:
+    def _take_pending(self, called: ToolCalled, tool_use_id: str | None, *, parent: str | None) -> _Pending | None:
         if self._unread:
             self._read_answers()
         if not self._pending:
@@ -206,9 +206,11 @@ class Toolbox:
         # A framework may call a tool by another name than the model knows, and with arguments it has filled in: where
         # the id is known it decides.  Ids can be equal across conversations.
         named = [item for item in self._pending if tool_use_id and item.tool_use_id == tool_use_id]
+        # What a tool calls in its body, no conversation outside has asked for.
+        beside = [item for item in self._pending if item.lane.parent == parent]
         arguments = canonical_json(called.arguments).decode("utf-8")
-        alike = [item for item in named or self._pending if (item.name, item.arguments) == (called.name, arguments)]
-        akin = alike or named or [item for item in self._pending if _is_akin(item, called)]
+        alike = [item for item in named or beside if (item.name, item.arguments) == (called.name, arguments)]
+        akin = alike or named or [item for item in beside if _is_akin(item, called)]
         chosen = next(iter(akin), None)
         if chosen is not None:
             self._pending.remove(chosen)
@@ -234,11 +236,19 @@ class Toolbox:
                 continue
             step = source.steps[position]
             assert isinstance(step, ToolStep)
-            is_answer = not runs or (step.error is not None and step.error.type == _DENIED)
+            is_answer = not runs or _is_denial(step)
             played = source.play_tool(position, whole=is_answer)
             found = found or _Found(step=step, played=played, is_answer=is_answer)
         self.played += found is not None
-        return found
+        return found or self._find_repeat(ticket, runs=runs)
+
+    def _find_repeat(self, ticket: ToolTicket, *, runs: bool) -> _Found | None:
+        """Return the last of equal calls, where the settings let it be made more often than it was recorded."""
+        recorded = self.player.recorded
+        if recorded is None or self.player.recording is not None or not self.player.settings.allow_repeats:
+            return None
+        step = recorded.last_call(ticket.called.hash, parent=ticket.parent)
+        return None if step is None else _Found(step=step, played=[step], is_answer=not runs or _is_denial(step))
 
     def _serve(self, found: _Found, ticket: ToolTicket) -> ServeTool:
         player = self.player
@@ -279,6 +289,10 @@ class Toolbox:
             if isinstance(step := player.recorded.steps[position], ToolStep)
         ]
         player.diverge("changed", describe.changed_tool(scene, called, left))
+
+
+def _is_denial(step: ToolStep) -> bool:
+    return step.error is not None and step.error.type == _DENIED
 
 
 def _is_akin(item: _Pending, called: ToolCalled) -> bool:

@@ -29,7 +29,8 @@ from pytest_agentreplay.settings import Settings, resolve_settings
 from pytest_agentreplay.taps.frameworks import record_framework_tools
 from pytest_agentreplay.taps.http import patch_http_clients
 from pytest_agentreplay.taps.network import guard_network
-from pytest_agentreplay.taps.owners import RECORDED_PROCESS, Registry, installed
+from pytest_agentreplay.taps.notes import RECORDED_PROCESS
+from pytest_agentreplay.taps.owners import Registry, installed
 from pytest_agentreplay.taps.processes import tell_child_processes
 from pytest_agentreplay.taps.threads import carry_owner_into_threads
 

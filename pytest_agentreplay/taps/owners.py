@@ -21,9 +21,9 @@ from typing import Protocol
 from pytest_agentreplay.errors import ReplayDivergenceException, StrayRequestError
 from pytest_agentreplay.player import Player
 from pytest_agentreplay.reader import Asked, Reader
+from pytest_agentreplay.taps.notes import RECORDED_PROCESS
 
 __all__ = [
-    "RECORDED_PROCESS",
     "Carried",
     "Owner",
     "Registry",
@@ -33,9 +33,6 @@ __all__ = [
     "installed_registry",
     "refuse_in_child",
 ]
-
-# Set while a recorded test runs, so that a child process that was started anew knows what it is in.
-RECORDED_PROCESS = "AGENT_REPLAY_TEST"
 
 # One a process, like the patches it goes with: decorated tools look here for the test they run in.
 _installed: list[Registry] = []

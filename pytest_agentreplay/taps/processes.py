@@ -16,7 +16,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 from unittest import mock
 
-from pytest_agentreplay.taps.owners import RECORDED_PROCESS, Registry
+from pytest_agentreplay.taps.notes import RECORDED_PROCESS, Job, Note
+from pytest_agentreplay.taps.owners import Registry
 
 __all__ = ["tell_child_processes"]
 
@@ -38,45 +39,12 @@ def tell_child_processes(registry: Registry) -> Iterator[None]:
         yield
 
 
-class _Note:
-    """Sets, where it is read, what the environment says of the recorded test."""
-
-    def __init__(self, test: str | None) -> None:
-        self._test = test
-
-    def __reduce__(self) -> tuple[Callable[..., None], tuple[str | None]]:
-        return _note_test, (self._test,)
-
-
-def _note_test(test: str | None) -> None:
-    if test is None:
-        os.environ.pop(RECORDED_PROCESS, None)
-    else:
-        os.environ[RECORDED_PROCESS] = test
-
-
-class _Job:
-    """A job that knows the test it works for, in whichever process it runs."""
-
-    def __init__(self, function: Callable[..., Any], test: str) -> None:
-        self._function = function
-        self._test = test
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        before = os.environ.get(RECORDED_PROCESS)
-        _note_test(self._test)
-        try:
-            return self._function(*args, **kwargs)
-        finally:
-            _note_test(before)
-
-
 def _starting() -> Callable[..., None]:
     real = BaseProcess.start
 
     @functools.wraps(real)
     def start(process: Any) -> None:
-        process._agent_replay_note = _Note(os.environ.get(RECORDED_PROCESS))
+        process._agent_replay_note = Note(os.environ.get(RECORDED_PROCESS))
         real(process)
 
     return start
@@ -102,4 +70,4 @@ def _pooling(registry: Registry, real: Callable[..., Any]) -> Callable[..., Any]
 
 def _noted(registry: Registry, function: Callable[..., Any]) -> Callable[..., Any]:
     test = os.environ.get(RECORDED_PROCESS)
-    return function if test is None or registry.concerns_no_one() else _Job(function, test)
+    return function if test is None or registry.concerns_no_one() else Job(function, test)

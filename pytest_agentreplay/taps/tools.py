@@ -90,14 +90,14 @@ class _Parameters:
     """The names of a function's parameters.
 
     ``needed`` have no default, ``receiver`` is that of a method, ``rest`` takes all keywords that are left, and
-    ``is_by_name`` says that each argument may be given by its name.
+    ``by_place`` counts those that may be given by their place, -1 where some cannot be given by their name.
     """
 
     names: tuple[str, ...]
     needed: tuple[str, ...]
     receiver: str | None
     rest: str | None
-    is_by_name: bool
+    by_place: int
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,13 @@ class _Tool:
         found = self.signature.parameters
         names = tuple(found)
         rest = next((name for name in names if found[name].kind is inspect.Parameter.VAR_KEYWORD), None)
+        by_place = sum(found[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for name in names)
         return _Parameters(
             names=names,
             needed=tuple(name for name in names if found[name].default is inspect.Parameter.empty),
             receiver=names[0] if names and names[0] in ("self", "cls") else None,
             rest=rest,
-            is_by_name=all(found[name].kind in _BY_NAME for name in names),
+            by_place=by_place if all(found[name].kind in _BY_NAME for name in names) else -1,
         )
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -152,9 +153,10 @@ class _Tool:
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         parameters = self.parameters
-        if parameters.is_by_name and not args and all(map(kwargs.__contains__, parameters.needed)):
-            bound = {name: kwargs[name] for name in parameters.names if name in kwargs}
-            if len(bound) == len(kwargs):
+        if len(args) <= parameters.by_place:  # the signature's own way takes its time
+            given = {**dict(zip(parameters.names, args, strict=False)), **kwargs}
+            bound = {name: given[name] for name in parameters.names if name in given}
+            if len(bound) == len(args) + len(kwargs) and all(map(bound.__contains__, parameters.needed)):
                 return bound
         try:
             return self.signature.bind(*args, **kwargs).arguments
@@ -281,6 +283,7 @@ def open_adapted(
     """
     __tracebackhide__ = True
     if registry.concerns_no_one():
+        refuse_in_child(f"A call of the tool {name!r}", registry)
         return None
     tool = _recorded_tool_in(function)
 

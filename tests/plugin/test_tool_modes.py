@@ -673,3 +673,68 @@ def test_tools_that_nobody_wrapped_are_told_by_the_conversation_in_anthropics_fo
     result = tools.run()
 
     result.assert_outcomes(passed=1)
+
+
+def test_equal_calls_may_be_made_more_often_than_recorded_where_the_test_says_so(tools: Suite) -> None:
+    test = """
+    import pytest
+    from agent import get
+    from pytest_agentreplay import recorded_tool
+    from tools import effect, weather
+
+    @recorded_tool(subagent=True)
+    def plan():
+        effect("plan")
+        return get("/plan")
+
+    @pytest.mark.agent_cassette(MARKER)
+    def test_it(agent_run):
+        for _ in range(TIMES):
+            assert (weather("Oslo")["degrees"], plan()) == (20, "/plan")
+        assert agent_run.tools_called == ["weather", "plan"] * TIMES
+    """
+    tools.write(test.replace("MARKER", "").replace("TIMES", "1"))
+    tools.record()
+    tools.write(test.replace("MARKER", "allow_repeats=True").replace("TIMES", "3"))
+
+    result = tools.run()
+
+    result.assert_outcomes(passed=1)
+    assert effects(tools) == ["weather Oslo", "plan", "plan", "plan", "plan"]
+
+
+def test_tools_of_a_fixture_that_outlives_the_test_are_recorded_with_the_fixture(tools: Suite) -> None:
+    tools.write(
+        """
+        import pytest
+        from tools import book, weather
+
+        @pytest.fixture(scope="module")
+        def oslo():
+            yield weather("Oslo")
+            book("Oslo")
+
+        @pytest.fixture
+        def rome():
+            yield weather("Rome")
+            book("Rome")
+
+        @pytest.mark.agent_cassette
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_it(oslo, rome, number):
+            assert (oslo["degrees"], rome["degrees"]) == (20, 20)
+        """
+    )
+    recorded = tools.record()
+    done = effects(tools)
+    degrees(tools, 99)
+
+    replayed = tools.run()
+
+    recorded.assert_outcomes(passed=2)
+    replayed.assert_outcomes(passed=2)
+    assert effects(tools) == done
+    assert len(done) == 6
+    assert [line["name"] for line in tools.lines("test_it/fixture.oslo.jsonl") if line["kind"] == "tool"] == ["weather"]
+    phases = [line.get("phase") for line in tools.lines("test_it/test_it[1].jsonl") if line["kind"] == "tool"]
+    assert phases == ["setup", "teardown"]

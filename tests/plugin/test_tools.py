@@ -1016,6 +1016,7 @@ def test_a_call_belongs_to_the_turn_that_asked_for_it_also_where_the_agent_chang
 
 
 INSIDE = """
+from concurrent.futures import ThreadPoolExecutor
 import pytest
 from agent import ask, get
 from pytest_agentreplay import recorded_tool
@@ -1030,7 +1031,9 @@ def rate(currency):
 def price(item):
     effect("price")
     inner = rate("EUR")
-    return [item, inner, get("/prices"), ask(f"what is a {item}?")]
+    with ThreadPoolExecutor(1) as pool:
+        prices = pool.submit(get, "/prices").result()
+    return [item, inner, prices, ask(f"what is a {item}?")]
 
 @pytest.mark.agent_cassette
 def test_it(agent_run):

@@ -127,6 +127,18 @@ def test_a_call_that_no_model_asked_for_belongs_to_no_conversation(arguments: An
     assert (step.tool_use_id, step.rank, step.lane) == (None, None, "")
 
 
+def test_what_a_tool_calls_in_its_body_is_not_what_the_model_asked_for() -> None:
+    run = _Run()
+    run.request("one", reply=_reply(("c1", "outer", {}), ("c2", "look", {"q": 1})))
+    outer = run.call("outer")
+    assert isinstance(outer, ToolTicket)
+
+    inside = run.done(run.place("look", {"q": 1}, parent=outer.id))
+    asked = run.done(run.call("look", q=1))
+
+    assert (inside.tool_use_id, asked.tool_use_id) == (None, "c2")
+
+
 def test_calls_of_an_earlier_turn_that_nobody_made_are_forgotten() -> None:
     run = _Run()
     for turn in range(3):
