@@ -27,7 +27,13 @@ from pytest_agentreplay.errors import (
 
 if TYPE_CHECKING:
     from pytest_agentreplay.agent_run import AgentRun
+    from pytest_agentreplay.cassette import Cassette, load_cassette
     from pytest_agentreplay.player import Decision, Policy
+    from pytest_agentreplay.projections.costs import costs
+    from pytest_agentreplay.projections.drawn import trajectory
+    from pytest_agentreplay.projections.events import Event, event_stream
+    from pytest_agentreplay.projections.mermaid import render_mermaid
+    from pytest_agentreplay.projections.replayed import AssistantTurn, ToolCompleted, replay_events
     from pytest_agentreplay.taps.tools import recorded_tool
 
 __version__ = "0.1.0"
@@ -35,9 +41,12 @@ __version__ = "0.1.0"
 __all__ = [
     "AgentReplayError",
     "AgentRun",
+    "AssistantTurn",
+    "Cassette",
     "CassetteError",
     "ConfigurationError",
     "Decision",
+    "Event",
     "NetworkBlockedError",
     "Policy",
     "RecordedToolError",
@@ -47,19 +56,36 @@ __all__ = [
     "ReplayStop",
     "SecretLeakError",
     "StrayRequestError",
+    "ToolCompleted",
     "ToolDeniedError",
     "ToolRefusedError",
     "UnrecordableError",
     "__version__",
+    "costs",
+    "event_stream",
+    "load_cassette",
     "recorded_tool",
+    "render_mermaid",
+    "replay_events",
+    "trajectory",
 ]
 
 # What brings in pydantic is imported when it is asked for: the plugin loads this package in every session.
 _LAZY = {
     "AgentRun": "pytest_agentreplay.agent_run",
+    "AssistantTurn": "pytest_agentreplay.projections.replayed",
+    "Cassette": "pytest_agentreplay.cassette",
     "Decision": "pytest_agentreplay.player",
+    "Event": "pytest_agentreplay.projections.events",
     "Policy": "pytest_agentreplay.player",
+    "ToolCompleted": "pytest_agentreplay.projections.replayed",
+    "costs": "pytest_agentreplay.projections.costs",
+    "event_stream": "pytest_agentreplay.projections.events",
+    "load_cassette": "pytest_agentreplay.cassette",
     "recorded_tool": "pytest_agentreplay.taps.tools",
+    "render_mermaid": "pytest_agentreplay.projections.mermaid",
+    "replay_events": "pytest_agentreplay.projections.replayed",
+    "trajectory": "pytest_agentreplay.projections.drawn",
 }
 
 

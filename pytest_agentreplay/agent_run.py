@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from pytest_agentreplay.errors import ConfigurationError
-from pytest_agentreplay.player import Approve, MemoryTape, Policy
+from pytest_agentreplay.player import Approve, Policy
+from pytest_agentreplay.projections.events import Event, event_stream
+from pytest_agentreplay.projections.mermaid import Style, render_mermaid
 from pytest_agentreplay.projections.tools import read_tool_steps
+from pytest_agentreplay.projections.usage import sum_usage
 from pytest_agentreplay.records import CompactionStep, ModelStep, ToolStep, Usage
 from pytest_agentreplay.session import Session
 from pytest_agentreplay.settings import Settings
@@ -29,6 +31,7 @@ class AgentRun:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._dialects = session.reader.rules.dialects
 
     @property
     def cassette(self) -> Path:
@@ -61,16 +64,19 @@ class AgentRun:
     @property
     def tool_steps(self) -> list[ToolStep]:
         """Every tool call so far, recorded or told by the conversation (``source`` says which)."""
-        player = self._session.player
-        known: list[Mapping[str, Any]] = [source.tape.messages for source in player.sources]
-        if self._session.recording is not None:
-            known.append(self._session.recording.messages)
-        entries = [
-            step.model_copy(update={"rank": player.ranks[id(step)]}) if id(step) in player.ranks else step
-            for step in tuple(player.completed)
-        ]
-        tape = MemoryTape(entries=entries, messages=dict(ChainMap(*map(dict, known))))
-        return read_tool_steps(tape, self._session.reader.rules.dialects)
+        return read_tool_steps(self._session.tape(), self._dialects)
+
+    @property
+    def events(self) -> list[Event]:
+        """The events of the run so far, in the order of its tape: what ``event_snapshot`` compares with a golden."""
+        return event_stream(self._session.tape(), dialects=self._dialects)
+
+    def mermaid(self, *, style: Style = "flowchart") -> str:
+        """Return the diagram of the run so far: a ``flowchart`` of its steps, or a ``sequence`` of its agents.
+
+        Raises :class:`ConfigurationError` for any other style.
+        """
+        return render_mermaid(self._session.tape(), style=style, dialects=self._dialects)
 
     @property
     def tools_called(self) -> list[str]:
@@ -125,9 +131,4 @@ class AgentRun:
     @property
     def usage(self) -> Usage:
         """The tokens of all model calls so far, summed; what no answer named is ``None``."""
-        found = [step.usage for step in self._session.player.completed if isinstance(step, ModelStep) and step.usage]
-        totals: dict[str, int] = {}
-        for usage in found:
-            for name, count in usage.model_dump(exclude_none=True).items():
-                totals[name] = totals.get(name, 0) + count
-        return Usage(**totals)
+        return sum_usage(step.usage for step in self._session.player.completed if isinstance(step, ModelStep))

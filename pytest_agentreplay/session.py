@@ -11,17 +11,25 @@ import datetime
 import importlib.metadata
 import re
 import uuid
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import FileLock
 
-from pytest_agentreplay.cassette import Cassette, Recording, load_cassette, lock_cassette, partial_path
+from pytest_agentreplay.cassette import (
+    Cassette,
+    Recording,
+    canonical_order,
+    load_cassette,
+    lock_cassette,
+    partial_path,
+)
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.errors import CassetteError
-from pytest_agentreplay.player import Player, Recorded, recorded_for
+from pytest_agentreplay.player import MemoryTape, Player, Recorded, in_order_of_tape, recorded_for
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
 from pytest_agentreplay.records import HttpStep, ModelStep, RunEnd, RunStart, ToolStep
@@ -90,6 +98,17 @@ class Session:
             recording=recording,
             partial=shown_path(self._partial) if self._partial else None,
         )
+
+    def tape(self) -> MemoryTape:
+        """Return what this run has done so far, in the order that its cassette has, or will have."""
+        player = self.player
+        known: list[Mapping[str, Any]] = [source.tape.messages for source in player.sources]
+        if self.recording is not None:
+            entries = canonical_order(tuple(self.recording.entries))
+            known.append(self.recording.messages)
+        else:
+            entries = in_order_of_tape(tuple(player.completed), player.recorded) if player.recorded else []
+        return MemoryTape(entries=entries, messages=dict(ChainMap(*map(dict, known))), start=RunStart(name=self.name))
 
     def close(self, *, passed: bool) -> Outcome:
         """Stop taking requests; put a recording in place, or keep what there is of it."""

@@ -3,7 +3,17 @@
 ``load_cassette`` reads and verifies one, :class:`Recording` writes one.
 """
 
-from pytest_agentreplay.cassette.loading import Cassette, load_cassette
+from pytest_agentreplay.cassette.loading import Cassette, load_cassette, read_cassette
+from pytest_agentreplay.cassette.order import canonical_order
 from pytest_agentreplay.cassette.recording import Recording, lock_cassette, partial_path, write_cassette
 
-__all__ = ["Cassette", "Recording", "load_cassette", "lock_cassette", "partial_path", "write_cassette"]
+__all__ = [
+    "Cassette",
+    "Recording",
+    "canonical_order",
+    "load_cassette",
+    "lock_cassette",
+    "partial_path",
+    "read_cassette",
+    "write_cassette",
+]

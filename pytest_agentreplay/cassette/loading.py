@@ -32,7 +32,7 @@ from pytest_agentreplay.records import (
     read_step,
 )
 
-__all__ = ["Cassette", "digest_of_sums", "load_cassette"]
+__all__ = ["Cassette", "digest_of_sums", "load_cassette", "read_cassette"]
 
 _CONFLICT_MARKERS = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
 _PLAIN_KINDS = frozenset(
@@ -95,6 +95,11 @@ def load_cassette(path: Path, *, partial: bool = False) -> Cassette:
         data = path.read_bytes()
     except OSError as error:
         raise CassetteError(f"cannot be read: {error.strerror}", path=path) from error
+    return read_cassette(data, path=path, partial=partial)
+
+
+def read_cassette(data: bytes, *, path: Path, partial: bool = False) -> Cassette:
+    """Return the cassette in the bytes of a file, as :func:`load_cassette` does; ``path`` is what errors call it."""
     return _Loader(path, partial=partial).load(data)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -63,23 +62,69 @@ def _agentreplay(
     pass
 
 
+_Tape = Annotated[
+    str,
+    typer.Argument(metavar="TAPE", help="A cassette's path, a test's node id, or REV:path for a file as git has it."),
+]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
 @_app.command()
 def show(
-    cassette: Annotated[Path, typer.Argument(metavar="CASSETTE", help="A cassette, finished or partial.")],
+    tape: _Tape,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: _AsJson = False,
+    textconv: Annotated[
+        bool, typer.Option("--textconv", help="Leave out what every recording changes, for git diff.")
+    ] = False,
 ) -> None:
     """Print what happened in a recorded run, step by step."""
-    from pytest_agentreplay.cassette import load_cassette
-    from pytest_agentreplay.cli.show import show_json, show_text
+    from pytest_agentreplay.cli.show import show_json, show_lasting, show_text
+    from pytest_agentreplay.cli.tapes import load_tape, print_as_it_is
     from pytest_agentreplay.dialects import load_dialects
+    from pytest_agentreplay.errors import CassetteError
 
-    tape = load_cassette(cassette, partial=cassette.name.endswith(".partial.jsonl"))
-    (show_json if as_json else show_text)(tape, load_dialects())
+    try:
+        loaded = load_tape(tape)
+    except CassetteError:
+        if not textconv:
+            raise
+        print_as_it_is(tape)  # git would give up the whole diff for one file with conflict markers
+        return
+    (show_json if as_json else show_lasting if textconv else show_text)(loaded, load_dialects())
+
+
+@_app.command()
+def events(
+    tape: _Tape,
+    *,
+    times: Annotated[bool, typer.Option("--times", help="Add when each step began and how long it took.")] = False,
+    costs: Annotated[bool, typer.Option("--costs", help="Add the tokens, and dollars where known, of turns.")] = False,
+    hashes: Annotated[bool, typer.Option("--hashes", help="Add the hash of each request and tool call.")] = False,
+    as_json: _AsJson = False,
+) -> None:
+    """Print the event stream of a recorded run, as its golden has it."""
+    from pytest_agentreplay.cli.projections import print_events
+    from pytest_agentreplay.cli.tapes import load_tape
+
+    print_events(load_tape(tape), as_json=as_json, times=times, costs=costs, hashes=hashes)
+
+
+@_app.command()
+def mermaid(
+    tape: _Tape,
+    *,
+    style: Annotated[str, typer.Option(help="flowchart, or sequence for who told whom what.")] = "flowchart",
+    as_json: _AsJson = False,
+) -> None:
+    """Print the Mermaid diagram of a recorded run, as its golden has it."""
+    from pytest_agentreplay.cli.projections import print_mermaid
+    from pytest_agentreplay.cli.tapes import load_tape
+
+    print_mermaid(load_tape(tape), as_json=as_json, style=style)
 
 
 _Places = Annotated[list[str], typer.Argument(metavar="PATH...", help="Cassettes, folders of them, or globs.")]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @_app.command()

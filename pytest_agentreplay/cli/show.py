@@ -15,7 +15,7 @@ from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.projections.timeline import Deed, Moment, read_story, total
 from pytest_agentreplay.records import CompactionStep, Entry, PermissionStep, Response, ToolStep, Usage
 
-__all__ = ["show_json", "show_text"]
+__all__ = ["show_json", "show_lasting", "show_text"]
 
 # Text and, for a terminal, how rich is to print it.
 _Segment: TypeAlias = tuple[str, str]
@@ -33,6 +33,17 @@ def show_text(tape: Cassette, dialects: Dialects) -> None:
         _print_styled(lines)
     else:
         sys.stdout.writelines("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+
+
+def show_lasting(tape: Cassette, dialects: Dialects) -> None:
+    """Print the timeline without what each recording changes: no path, dates, numbers or durations, and nothing cut."""
+    for told in read_story(tape, dialects):
+        _, kind, name, lane, *ending, _ = _cells(told)
+        named = lane if told.step.lane.startswith("@") else ""  # the others are called by a hash
+        sys.stdout.write("  ".join(filter(None, (kind, name, named, *ending))) + "\n")
+        for speaker, said, _ in _spoken(told) if isinstance(told, Moment) else _done(told.step):
+            lines = _visible_lines(said)
+            sys.stdout.writelines(f"  {speaker if not at else '':<9}  {line}".rstrip() + "\n" for at, line in lines)
 
 
 def show_json(tape: Cassette, dialects: Dialects) -> None:
@@ -208,6 +219,10 @@ def _visible(text: str) -> str:
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text
     )
+
+
+def _visible_lines(text: str) -> Iterable[tuple[int, str]]:
+    return enumerate(_visible(line) for line in text.split("\n"))
 
 
 def _print_styled(lines: Iterable[_Line]) -> None:

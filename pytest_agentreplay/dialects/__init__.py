@@ -5,7 +5,7 @@ streamed.  Third parties add their own through the hook :func:`agentreplay_diale
 registered as well; the entry point group is ``agentreplay``.
 """
 
-from pytest_agentreplay.dialects.registry import Dialects, hookimpl, load_dialects
+from pytest_agentreplay.dialects.registry import Dialects, hookimpl, installed_dialects, load_dialects
 from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, ToolResult, read_events
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "hookimpl",
+    "installed_dialects",
     "load_dialects",
     "read_events",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import pluggy
 from pytest_agentreplay.dialects import anthropic_messages, openai_chat
 from pytest_agentreplay.dialects.vocabulary import Call, Dialect
 
-__all__ = ["Dialects", "hookimpl", "load_dialects"]
+__all__ = ["Dialects", "hookimpl", "installed_dialects", "load_dialects"]
 
 _PROJECT = "agentreplay"
 hookspec = pluggy.HookspecMarker(_PROJECT)
@@ -70,3 +71,9 @@ def load_dialects(*plugins: object) -> Dialects:
     for plugin in plugins:
         manager.register(plugin)
     return Dialects(tuple(dialect for found in manager.hook.agentreplay_dialects() for dialect in found))
+
+
+@functools.cache
+def installed_dialects() -> Dialects:
+    """Return the built-in dialects and those of installed plugins, looked up once."""
+    return load_dialects()

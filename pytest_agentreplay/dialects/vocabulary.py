@@ -39,13 +39,17 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a conversation: its role, its text, the tool calls it makes and the results it brings."""
+    """One message of a conversation: its role, its text, the tool calls it makes and the results it brings.
+
+    ``is_spelled_out`` says that the text stands for content that is neither text nor a tool call.
+    """
 
     role: str
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     thinking: str = field(default="", compare=False)
     tool_results: tuple[ToolResult, ...] = field(default=(), compare=False)
+    is_spelled_out: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

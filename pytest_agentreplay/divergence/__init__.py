@@ -1,17 +1,27 @@
 """The first difference between a live run and its recording, as text a person can act on."""
 
 from pytest_agentreplay.divergence.callsite import find_call_site
-from pytest_agentreplay.divergence.changes import Change, alike, find_changes
-from pytest_agentreplay.divergence.report import Scene, report_changed, report_missing, report_order, report_unplayed
+from pytest_agentreplay.divergence.changes import ABSENT, Change, alike, find_changes, find_value_changes
+from pytest_agentreplay.divergence.report import (
+    Scene,
+    report_changed,
+    report_missing,
+    report_order,
+    report_unplayed,
+    show_together,
+)
 
 __all__ = [
+    "ABSENT",
     "Change",
     "Scene",
     "alike",
     "find_call_site",
     "find_changes",
+    "find_value_changes",
     "report_changed",
     "report_missing",
     "report_order",
     "report_unplayed",
+    "show_together",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_agentreplay.canonical import canonical_json
 
-__all__ = ["ABSENT", "Change", "alike", "find_changes", "volatile_kind"]
+__all__ = ["ABSENT", "Change", "alike", "find_changes", "find_value_changes", "volatile_kind"]
 
 
 class _Absent:
@@ -94,6 +94,11 @@ def find_changes(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[Ch
     changes += _walk(*kinds, path="kind of body", group="transport")
     root = "$" if kinds == ["json", "json"] else "body"
     return changes + _walk(recorded["body"], now["body"], path=root, group="")
+
+
+def find_value_changes(recorded: Any, now: Any) -> list[Change]:
+    """Return the differences between two plain values, in the order of the recorded one."""
+    return _walk(recorded, now, path="$", group="value")
 
 
 def alike(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> float:

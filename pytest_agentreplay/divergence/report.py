@@ -14,7 +14,7 @@ from typing import Any
 from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.divergence.changes import ABSENT, Change, volatile_kind
 
-__all__ = ["Scene", "report_changed", "report_missing", "report_order", "report_unplayed"]
+__all__ = ["Scene", "report_changed", "report_missing", "report_order", "report_unplayed", "show_together"]
 
 _WIDTH = 100
 _MOST_LINES = 60
@@ -141,7 +141,7 @@ def _change_lines(changes: Sequence[Change]) -> list[str]:
 
 
 def _one_change(change: Change) -> list[str]:
-    recorded, now = _cut_together(_text_of(change.recorded), _text_of(change.now))
+    recorded, now = show_together(change)
     lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
     volatile = volatile_kind(change)
     if volatile and change.path.startswith("$"):  # rules reach into JSON bodies alone
@@ -150,6 +150,11 @@ def _one_change(change: Change) -> list[str]:
         literal = f'r"{rule}"' if '"' not in rule else repr(rule)
         lines += [f"        looks like {kind}; to let it vary:", f"          {_RULE}{literal}]"]
     return lines
+
+
+def show_together(change: Change) -> tuple[str, str]:
+    """Return both values of a change as text, cut around their first difference where they are long."""
+    return _cut_together(_text_of(change.recorded), _text_of(change.now))
 
 
 def _labelled(label: str, text: str) -> list[str]:

@@ -1,6 +1,7 @@
 """The one object that decides, for each live request: serve, record or diverge."""
 
 from pytest_agentreplay.player.lanes import Lane, Lanes
+from pytest_agentreplay.player.past import in_order_of_tape
 from pytest_agentreplay.player.permissions import Approve, Decision, Policy
 from pytest_agentreplay.player.player import Player, Serve, Ticket
 from pytest_agentreplay.player.recorded import Recorded, recorded_for
@@ -21,5 +22,6 @@ __all__ = [
     "Tape",
     "Ticket",
     "ToolTicket",
+    "in_order_of_tape",
     "recorded_for",
 ]

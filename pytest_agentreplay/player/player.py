@@ -81,7 +81,6 @@ class Player:
     calls: list[str] = field(default_factory=list)
     trail: list[tuple[str, str]] = field(default_factory=list)  # lane and hash of each request, in order
     completed: list[Entry] = field(default_factory=list)
-    ranks: dict[int, int] = field(default_factory=dict)  # of recorded steps that were served, by their identity
     clients: set[str] = field(default_factory=set)  # user agents of live requests
     served: int = 0
     in_flight: int = 0

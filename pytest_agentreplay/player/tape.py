@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, Timing
+from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, RunStart, Timing
 
 __all__ = ["MemoryTape", "Tape", "WritableTape"]
 
@@ -42,6 +42,7 @@ class MemoryTape:
 
     entries: list[Entry] = field(default_factory=list)
     messages: dict[str, Any] = field(default_factory=dict)
+    start: RunStart | None = None
 
     @property
     def exchanges(self) -> list[ExchangeStep]:

@@ -254,8 +254,6 @@ class Toolbox:
         player = self.player
         if player.recording is not None:
             self._carry(found.played, ticket)
-        if ticket.rank is not None:
-            player.ranks[id(found.step)] = ticket.rank
         player.completed += found.played  # what is inside is part of this run as it was of the recorded one
         player.trail += [(step.lane, step.hash) for step in found.played if isinstance(step, ModelStep | HttpStep)]
         return ServeTool(found.step)

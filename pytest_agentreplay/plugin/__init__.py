@@ -14,7 +14,10 @@ import pytest
 
 from pytest_agentreplay.errors import AgentReplayError, ConfigurationError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.plugin import options
+from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
+
+__all__ = ["event_snapshot", "mermaid_snapshot"]  # fixtures from another module
 
 if TYPE_CHECKING:
     from pytest_agentreplay.agent_run import AgentRun
@@ -52,6 +55,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     options.register_marker(config)
     config.pluginmanager.register(Summary(), "agent_cassette_summary")
+    config.pluginmanager.register(Goldens(), "agent_cassette_goldens")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -21,7 +21,7 @@ from pytest_agentreplay.agent_run import AgentRun
 from pytest_agentreplay.dialects import load_dialects
 from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.plugin.options import cassette_name, layers_of
-from pytest_agentreplay.plugin.paths import cassette_file_name, fixture_file_name, fixture_folder
+from pytest_agentreplay.plugin.paths import cassette_file_name, fixture_file_name, fixture_folder, node_from_here
 from pytest_agentreplay.plugin.shared import SharedPhase
 from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import Outcome, Session, open_session, shown_path
@@ -68,7 +68,7 @@ class Capture:
         self._settings, self._folder = settings, folder
         self.renew_guard()
         session = self._open(item.nodeid, path, settings=self._of_attempt(item.nodeid, settings))
-        session.player.test = _from_here(item)
+        session.player.test = node_from_here(item.config, item.nodeid)
         self.registry.running = session
         self.registry.enter(session)
         os.environ[RECORDED_PROCESS] = item.nodeid
@@ -244,15 +244,6 @@ def _report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str,
         "passed": passed,
         "exists": outcome.path.exists(),
     }
-
-
-def _from_here(item: pytest.Item) -> str:
-    """Return a test's node id with its path from where pytest was called; pytest's own starts at its root."""
-    config = item.config
-    if config.invocation_params.dir == config.rootpath:
-        return item.nodeid
-    path, separator, rest = item.nodeid.partition("::")
-    return Path(os.path.relpath(config.rootpath / path, config.invocation_params.dir)).as_posix() + separator + rest
 
 
 def _let_through_block_network(item: pytest.Item) -> None:

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import re
-import unicodedata
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-__all__ = ["cassette_file_name", "fixture_file_name", "fixture_folder"]
+from pytest_agentreplay.filenames import distinct_file_name, file_name_of_test
 
-_ILLEGAL = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
-_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+__all__ = ["cassette_file_name", "fixture_file_name", "fixture_folder", "node_from_here"]
+
 _XUNIT = re.compile(r"^_(?:xunit|unittest)_(\w+?)_fixture_.*")  # pytest's names for setup_module, setUpClass and so on
-_LONGEST = 180  # bytes; file systems allow 255, and a partial recording's name is longer
 
 
 def cassette_file_name(item: pytest.Item, *, name: str | None = None) -> str:
     """Return ``[Class.]test[id].jsonl``, or the name that the marker gives.
 
-    Characters that some file system refuses become ``-``.  A name that had to change, or that differs from another only
-    in case or in how its accents are encoded, gets a short hash of the original.
+    It is made safe for every file system, and told from those that would be the same there.
     """
     if name is not None:
         return name.removesuffix(".jsonl") + ".jsonl"
-    return _safe(".".join([*_classes_of(item), item.name]), case_matters_in=item.name) + ".jsonl"
+    return file_name_of_test(_classes_of(item), item.name)
 
 
 def fixture_file_name(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, phase: str) -> str:
@@ -39,7 +36,7 @@ def fixture_file_name(fixturedef: pytest.FixtureDef[Any], request: pytest.Fixtur
     params = _params_of(fixturedef, request._pyfuncitem)
     param = f"[{','.join(params)}]" if params else ""
     name = ".".join([*classes, f"fixture.{fixture}{param}", *([] if phase == "setup" else [phase])])
-    return _safe(name, case_matters_in=fixture + param) + ".jsonl"
+    return distinct_file_name(name, case_matters_in=fixture + param) + ".jsonl"
 
 
 def fixture_folder(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, folder: Path) -> Path:
@@ -50,6 +47,14 @@ def fixture_folder(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRe
     if base.suffix == ".py":
         return base.parent / "cassettes" / base.stem
     return base / "cassettes" / "conftest"
+
+
+def node_from_here(config: pytest.Config, nodeid: str) -> str:
+    """Return a node id with its path from where pytest was called; pytest's own starts at its root."""
+    if config.invocation_params.dir == config.rootpath:
+        return nodeid
+    path, separator, rest = nodeid.partition("::")
+    return Path(os.path.relpath(config.rootpath / path, config.invocation_params.dir)).as_posix() + separator + rest
 
 
 def _classes_of(node: pytest.Item | pytest.Collector) -> list[str]:
@@ -76,14 +81,3 @@ def _params_of(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> list[st
 def _shown(name: str, value: Any, *, index: int) -> str:
     """Return a parameter as text that is the same in each run, as far as it has one."""
     return repr(value) if value is None or isinstance(value, str | bytes | int | float) else f"{name}{index}"
-
-
-def _safe(name: str, *, case_matters_in: str) -> str:
-    safe = _ILLEGAL.sub("-", unicodedata.normalize("NFC", name)).rstrip(". ")
-    if _RESERVED.fullmatch(safe):
-        safe = f"_{safe}"
-    safe = safe.encode("utf-8", "replace")[:_LONGEST].decode("utf-8", "ignore")
-    # Class names are in mixed case by custom; anywhere else two names may differ in case alone.
-    if safe == name and case_matters_in == case_matters_in.casefold():
-        return safe
-    return f"{safe}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -7,32 +7,18 @@ tool calls above all, by what it says itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_agentreplay.canonical import canonical_json
 from pytest_agentreplay.dialects import Call, Dialect, Dialects, Message, Reply
 from pytest_agentreplay.normalize import media_type_of
+from pytest_agentreplay.projections.tape import Tape
+from pytest_agentreplay.projections.usage import sum_usage
 from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, ModelStep, ToolStep, Usage
 
-__all__ = ["Deed", "Moment", "Recorded", "Totals", "read_story", "read_timeline", "total"]
-
-
-class Recorded(Protocol):
-    """What a timeline needs of a tape."""
-
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """The recorded steps, in order."""
-
-    @property
-    def exchanges(self) -> Sequence[ExchangeStep]:
-        """Those of them that are exchanges."""
-
-    @property
-    def messages(self) -> Mapping[str, Any]:
-        """The elements that requests refer to, by address."""
+__all__ = ["Deed", "Moment", "Totals", "read_story", "read_timeline", "total"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +62,7 @@ class Totals:
     seconds: float | None
 
 
-def read_story(tape: Recorded, dialects: Dialects) -> list[Moment | Deed]:
+def read_story(tape: Tape, dialects: Dialects) -> list[Moment | Deed]:
     """Return what happened at each step of a tape, in its order."""
     teller = _Teller(dialects, tape.messages)
     tools = {step.id: step.name for step in tape.entries if isinstance(step, ToolStep)}
@@ -88,25 +74,20 @@ def read_story(tape: Recorded, dialects: Dialects) -> list[Moment | Deed]:
     ]
 
 
-def read_timeline(tape: Recorded, dialects: Dialects) -> list[Moment]:
+def read_timeline(tape: Tape, dialects: Dialects) -> list[Moment]:
     """Return what happened at each exchange of a tape, in its order."""
     return [told for told in read_story(tape, dialects) if isinstance(told, Moment)]
 
 
-def total(tape: Recorded) -> Totals:
+def total(tape: Tape) -> Totals:
     """Return what a tape adds up to.  A count of tokens that no answer named is ``None``, never 0."""
-    tokens: dict[str, int] = {}
-    for step in tape.exchanges:
-        usage: Usage | None = getattr(step, "usage", None)
-        for name, count in (usage.model_dump(exclude_none=True) if usage else {}).items():
-            tokens[name] = tokens.get(name, 0) + count
     ends = [step.timing.began + step.timing.took for step in tape.entries if step.timing]
     return Totals(
         turns=sum(step.kind == "model" for step in tape.exchanges),
         requests=len(tape.exchanges),
         tools=sum(isinstance(step, ToolStep) for step in tape.entries),
         lanes=len({step.lane for step in tape.exchanges}),
-        usage=Usage(**tokens),
+        usage=sum_usage(step.usage for step in tape.exchanges if isinstance(step, ModelStep)),
         seconds=max(ends, default=None),
     )
 
@@ -166,4 +147,4 @@ def _spelled_out(message: Message, element: Any) -> Message:
     """Return a message that says something: content that is neither text nor a tool call is told as JSON."""
     if message.text or message.tool_calls or not isinstance(element, dict) or not element.get("content"):
         return message
-    return replace(message, text=canonical_json(element["content"]).decode("utf-8"))
+    return replace(message, text=canonical_json(element["content"]).decode("utf-8"), is_spelled_out=True)

@@ -317,7 +317,7 @@ def test_what_cannot_be_read_is_one_line_on_stderr(
     ("arguments", "complaint"),
     [
         ([], "Missing command"),
-        (["show"], "Missing argument 'CASSETTE'"),
+        (["show"], "Missing argument 'TAPE'"),
         (["shwo"], "No such command 'shwo'"),
         (["show", "a.jsonl", "b.jsonl"], "unexpected extra argument"),
         (["show", "--yaml", "a.jsonl"], "No such option"),

@@ -1,0 +1,60 @@
+"""The tape that a command names: by its path, by the test it is of, or as it was at a revision."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from pytest_agentreplay.cassette import Cassette, load_cassette, read_cassette
+from pytest_agentreplay.errors import CassetteError
+from pytest_agentreplay.filenames import cassette_of
+
+__all__ = ["load_tape", "print_as_it_is"]
+
+
+def load_tape(name: str) -> Cassette:
+    """Return the tape that a path, a pytest node id or ``REV:path`` (as for ``git show``) names.
+
+    Raises :class:`CassetteError` where there is none, or none that can be read.
+    """
+    path = Path(name)
+    if path.exists():
+        return load_cassette(path, partial=_is_partial(name))
+    if "::" in name:
+        return _load_of_test(name)
+    revision, colon, inside = name.partition(":")
+    if colon and revision and inside:
+        return read_cassette(_show(name), path=Path(name), partial=_is_partial(name))
+    return load_cassette(path)
+
+
+def print_as_it_is(name: str) -> None:
+    """Print a file that no tape can be read from.  Raises :class:`CassetteError` where it cannot be read at all."""
+    try:
+        sys.stdout.write(Path(name).read_text(encoding="utf-8", errors="backslashreplace"))
+    except OSError as error:
+        raise CassetteError(f"cannot be read: {error.strerror}", path=name) from error
+
+
+def _load_of_test(nodeid: str) -> Cassette:
+    path = cassette_of(nodeid)
+    if not path.exists():
+        remedy = "Where the test names its cassette, or keeps it elsewhere, give the path of the file."
+        raise CassetteError("there is no cassette of this test", path=path, remedy=remedy)
+    return load_cassette(path)
+
+
+def _show(name: str) -> bytes:
+    try:
+        done = subprocess.run(["git", "show", name], capture_output=True, check=False)
+    except OSError as error:
+        raise CassetteError(f"cannot be read from git: {error.strerror}", path=name) from error
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise CassetteError(f"cannot be read from git: {said[0] if said else 'it says nothing'}", path=name)
+    return done.stdout
+
+
+def _is_partial(name: str) -> bool:
+    return name.endswith(".partial.jsonl")

@@ -1,0 +1,195 @@
+"""A run as a stream of events that a person likes to read: what goldens are made of.
+
+An event is a mapping of plain values, in the order in which they are read, and says nothing that chance decides: ids
+are renamed in the order in which they come up, and times, costs and hashes are left out unless they are asked for.
+What the events of a kind hold:
+
+``run``         name, task
+``user``        text: what the agent told the model on somebody's behalf
+``turn``        text, calls (each with id and name; with arguments where no tool event tells them), choices, stop_reason
+``tool``        name, id, arguments, result; or error (type and message), or is_error beside the result
+``permission``  call, decision, resolution, policy, reason
+``approval``    name, approved, approver, reason
+``value``       name, value
+``compaction``  tokens_before, tokens_after, summary, dropped_messages
+``error``       what went wrong with a model call (status, type, message) or with the run (phase, type, message)
+
+Each may say which ``lane`` it is of, where it is not the first, the call it was made ``inside``, and the ``phase`` of
+the test where that is not the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel
+
+from pytest_agentreplay.canonical import parse_json
+from pytest_agentreplay.dialects import Dialects, Message, installed_dialects
+from pytest_agentreplay.projections.history import read_history
+from pytest_agentreplay.projections.names import Names
+from pytest_agentreplay.projections.tape import Tape
+from pytest_agentreplay.projections.timeline import Deed, Moment
+from pytest_agentreplay.projections.transcript import arguments_of
+from pytest_agentreplay.records import (
+    ApprovalStep,
+    CompactionStep,
+    Entry,
+    ErrorStep,
+    PermissionStep,
+    RunStart,
+    ToolStep,
+    ValueStep,
+)
+
+__all__ = ["Event", "event_stream"]
+
+_Plain: TypeAlias = dict[str, Any]
+
+# How an answer ends when nothing is the matter, in the words of each provider.
+_USUAL_ENDS = frozenset({None, "stop", "tool_calls", "function_call", "end_turn", "tool_use", "completed", "STOP"})
+_PLACE = {"kind", "lane", "phase", "parent", "timing", "rank", "tool_use_id"}
+
+
+class Event(dict[str, Any]):
+    """One event as plain values.  ``step`` is the step of the tape that it tells of, ``None`` for the run itself."""
+
+    def __init__(self, values: Mapping[str, Any], *, step: Entry | None = None) -> None:
+        super().__init__(values)
+        self.step = step
+
+
+def event_stream(
+    tape: Tape, *, times: bool = False, costs: bool = False, hashes: bool = False, dialects: Dialects | None = None
+) -> list[Event]:
+    """Return the events of a tape, in its order.
+
+    ``times`` adds when each began and how long it took, in seconds; ``costs`` the tokens, and dollars where they are
+    known, of each turn; ``hashes`` the request hash of each turn and tool call.  ``dialects`` reads the provider's
+    formats, by default all that are installed.
+    """
+    stream = _Stream(tape, dialects or installed_dialects())
+    wanted = {"timing": times, "usage": costs, "cost_usd": costs, "hash": hashes}
+    return [_with_more(event, [name for name, is_wanted in wanted.items() if is_wanted]) for event in stream.events()]
+
+
+class _Stream:
+    """The fold: tells each step of a history in its turn."""
+
+    def __init__(self, tape: Tape, dialects: Dialects) -> None:
+        self._start: RunStart | None = getattr(tape, "start", None)
+        self._history = list(read_history(tape, dialects))
+        self._names = Names(self._history)
+
+    def events(self) -> Iterator[Event]:
+        if self._start is not None:
+            name = (self._start.name or "").rpartition("::")[2]
+            yield Event(_told({"event": "run", "name": name or None, "task": self._start.task}))
+        for happened in self._history:
+            for values in self._of_moment(happened) if isinstance(happened, Moment) else self._of_deed(happened):
+                kind = {"event": values.pop("event")}
+                yield Event(kind | self._place(happened.step) | values, step=happened.step)
+
+    def _place(self, step: Entry) -> _Plain:
+        inside = self._names.tool(step.parent) if step.parent else None
+        phase = step.phase if step.phase != "call" else None
+        return _told({"lane": self._names.lane(step.lane), "inside": inside, "phase": phase})
+
+    def _of_moment(self, moment: Moment) -> Iterator[_Plain]:
+        if moment.step.kind == "http":
+            return
+        for message in moment.heard:
+            is_result = message.tool_results and message.is_spelled_out
+            if message.role == "user" and message.text and not is_result:
+                yield {"event": "user", "text": message.text}
+        failure = _failure_of(moment)
+        if failure:
+            yield {"event": "error", **failure}
+        else:
+            yield self._turn(moment)
+
+    def _turn(self, moment: Moment) -> _Plain:
+        said = [self._said(message, lane=moment.step.lane) for message in moment.reply.messages]
+        ending = moment.reply.finish_reason
+        response = moment.step.response
+        return {
+            "event": "turn",
+            **(said[0] if len(said) == 1 else {"choices": said} if said else {}),
+            **_told(
+                {
+                    "stop_reason": None if ending in _USUAL_ENDS else ending,
+                    "truncated": bool(response and response.truncated) or None,
+                }
+            ),
+        }
+
+    def _said(self, message: Message, *, lane: str) -> _Plain:
+        calls = []
+        for call in message.tool_calls:
+            name, arguments = self._names.asked(lane, call.id), arguments_of(call)
+            tool = self._names.answering(name)
+            told = {} if tool is not None and tool.arguments == arguments else {"arguments": arguments}
+            calls.append({"id": name, "name": call.name, **told})
+        return ({"text": message.text} if message.text or not calls else {}) | ({"calls": calls} if calls else {})
+
+    def _of_deed(self, deed: Deed) -> Iterator[_Plain]:
+        step = deed.step
+        if isinstance(step, ToolStep):
+            yield {"event": "tool", "name": step.name, **_told({"id": self._names.of(step)}), **_came_of(step)}
+        elif isinstance(step, PermissionStep):
+            yield {"event": "permission", **_told({"call": self._names.of(step)}), **_fields(step)}
+        elif isinstance(step, ValueStep):
+            yield {"event": "value", "name": step.name, "value": step.value}
+        elif isinstance(step, ErrorStep):
+            yield {"event": "error", **_told({"during": step.error_phase}), "type": step.type, "message": step.message}
+        elif isinstance(step, ApprovalStep | CompactionStep):
+            yield {"event": step.kind, **_fields(step)}
+
+
+def _came_of(step: ToolStep) -> _Plain:
+    if step.error is not None:
+        error = {"type": step.error.type.rpartition(":")[2], "message": step.error.message}
+        return {"arguments": step.arguments, "error": error}
+    return {"arguments": step.arguments, "result": step.result, **({"is_error": True} if step.is_error else {})}
+
+
+def _failure_of(moment: Moment) -> _Plain:
+    """Return what went wrong with a model call, empty where it was answered."""
+    step, response = moment.step, moment.step.response
+    if step.error is not None:
+        return {"type": step.error.class_name, "message": step.error.text}
+    if response is None or response.status < 400:
+        return {}
+    return {"status": response.status, **_told({"message": _message_in(response.content)})}
+
+
+def _message_in(content: bytes) -> str | None:
+    """Return what a provider's error says, without the ids of the request that stand beside it."""
+    try:
+        value = parse_json(content)
+    except ValueError:
+        return None
+    error = value.get("error", value) if isinstance(value, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return message if isinstance(message, str) else None
+
+
+def _fields(step: Entry) -> _Plain:
+    return step.model_dump(mode="json", exclude=_PLACE, exclude_none=True)
+
+
+def _told(values: _Plain) -> _Plain:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _with_more(event: Event, names: list[str]) -> Event:
+    step = event.step
+    if step is None or event["event"] == "user":
+        return event
+    found = {name: _as_plain(getattr(step, name, None)) for name in names}
+    return Event({**event, **_told(found)}, step=step)
+
+
+def _as_plain(value: Any) -> Any:
+    return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value

@@ -1,0 +1,79 @@
+"""Tool calls as conversations tell of them.
+
+Where nobody wrapped a tool, the model's call and the result in a later request say what happened; such a step has
+``source="transcript"`` and no arguments beyond what the model wrote.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pytest_agentreplay.canonical import REQUEST_FORM, content_hash, parse_json
+from pytest_agentreplay.dialects import ToolCall, ToolResult
+from pytest_agentreplay.projections.timeline import Moment
+from pytest_agentreplay.records import Entry, ExchangeStep, ToolStep
+
+__all__ = ["ToldCalls", "arguments_of"]
+
+
+class ToldCalls:
+    """Reads tool calls and their results out of conversations, and leaves out those that were recorded."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._asked: dict[tuple[str, str], ToolCall] = {}
+        self._known: Counter[tuple[str, str]] = Counter()  # by conversation and id: an id can come up again
+        for step in entries:
+            if isinstance(step, ToolStep) and not step.lane:
+                self._know(step)
+
+    def know(self, step: ToolStep) -> None:
+        """Note a recorded call, of those that have a conversation."""
+        if step.lane:
+            self._know(step)
+
+    def by(self, moment: Moment) -> Iterator[ToolStep]:
+        """Yield the calls whose results a request brings, and remember those that its answer asks for."""
+        lane = moment.step.lane
+        for result in (result for message in moment.heard for result in message.tool_results):
+            call = self._asked.pop((lane, result.id), None)
+            if call is not None and not self._was_recorded(lane, result.id):
+                yield _step_of(call, result, moment.step)
+        for message in moment.reply.messages:
+            self._asked |= {(lane, call.id): call for call in message.tool_calls}
+
+    def _know(self, step: ToolStep) -> None:
+        self._known[step.lane, step.tool_use_id or ""] += 1
+
+    def _was_recorded(self, lane: str, tool_use_id: str) -> bool:
+        for place in ((lane, tool_use_id), ("", tool_use_id)):
+            if self._known[place] > 0:
+                self._known[place] -= 1
+                return True
+        return False
+
+
+def _step_of(call: ToolCall, result: ToolResult, step: ExchangeStep) -> ToolStep:
+    arguments = arguments_of(call)
+    digest = content_hash({"tool": call.name, "arguments": arguments}).partition(":")[2]
+    return ToolStep(
+        lane=step.lane,
+        phase=step.phase,
+        parent=step.parent,
+        hash=REQUEST_FORM + digest,
+        tool_use_id=call.id,
+        name=call.name,
+        arguments=arguments,
+        result=result.content,
+        is_error=result.is_error,
+        source="transcript",
+    )
+
+
+def arguments_of(call: ToolCall) -> Any:
+    """Return the arguments that a model wrote, as a value where they are JSON."""
+    try:
+        return parse_json(call.arguments.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return call.arguments

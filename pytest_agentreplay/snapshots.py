@@ -1,0 +1,197 @@
+"""Goldens as syrupy keeps them: event streams in ``.agent-events`` files, diagrams in ``.mermaid`` files.
+
+One file an assertion, in bytes, so that no line end drifts.  The only importer of syrupy.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.base import AbstractSyrupyExtension
+from syrupy.extensions.single_file import SingleFileSnapshotExtension
+from syrupy.location import PyTestLocation
+from syrupy.types import PropertyFilter, PropertyMatcher, PropertyPath, SnapshotIndex
+
+from pytest_agentreplay.divergence import show_together
+from pytest_agentreplay.filenames import distinct_file_name, safe_file_name
+from pytest_agentreplay.projections.event_changes import EventChange, find_event_changes
+from pytest_agentreplay.projections.event_text import parse_events, write_events
+
+__all__ = ["AgentEventsExtension", "MermaidExtension", "explain_failure", "is_golden"]
+
+_MOST_LINES_OF_FILE = 20
+_MOST_LINES_OF_EVENTS = 40
+
+
+class _Golden(SingleFileSnapshotExtension):
+    """What the two have in common: names that no other test shares on any file system, and a short file diff."""
+
+    @classmethod
+    def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:
+        name = AbstractSyrupyExtension.get_snapshot_name(test_location=test_location, index=index)
+        classes = test_location.classname or ""
+        return distinct_file_name(name, case_matters_in=name[len(classes) :])
+
+    @classmethod
+    def matches_test_location(cls, *, test_location: PyTestLocation, snapshot_location: str) -> bool:
+        path = Path(snapshot_location)
+        is_of_module = path.parent.name == test_location.basename
+        is_of_test = path.stem.startswith(safe_file_name(test_location.snapshot_name))
+        return is_of_module and is_of_test and bool(test_location.matches_snapshot_site(snapshot_location))
+
+    def matches(self, *, serialized_data: Any, snapshot_data: Any) -> bool:
+        return bool(serialized_data == _with_plain_line_ends(snapshot_data))
+
+    def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
+        yield from _file_diff(_text(_with_plain_line_ends(snapshot_data)), _text(serialized_data))
+
+
+class MermaidExtension(_Golden):
+    """A golden diagram, as :func:`render_mermaid` gives it."""
+
+    file_extension = "mermaid"
+
+    def serialize(
+        self,
+        data: Any,
+        *,
+        exclude: PropertyFilter | None = None,
+        include: PropertyFilter | None = None,
+        matcher: PropertyMatcher | None = None,
+    ) -> bytes:
+        if not isinstance(data, str):
+            given = type(data).__name__
+            raise TypeError(f"mermaid_snapshot compares a diagram's text, as agent_run.mermaid() gives it; got {given}")
+        return str(_Sieve(exclude, include, matcher).kept(data, ())).encode("utf-8", "backslashreplace")
+
+
+class AgentEventsExtension(_Golden):
+    """A golden event stream, as :func:`event_stream` gives it, in YAML."""
+
+    file_extension = "agent-events"
+
+    def serialize(
+        self,
+        data: Any,
+        *,
+        exclude: PropertyFilter | None = None,
+        include: PropertyFilter | None = None,
+        matcher: PropertyMatcher | None = None,
+    ) -> bytes:
+        if not isinstance(data, list | tuple):
+            given = type(data).__name__
+            raise TypeError(f"event_snapshot compares a list of events, as agent_run.events gives it; got {given}")
+        kept = _Sieve(exclude, include, matcher).kept(data, ())
+        return write_events(kept).encode()
+
+    def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
+        golden, now = _text(_with_plain_line_ends(snapshot_data)), _text(serialized_data)
+        yield from _event_diff(golden, now)
+        yield from _file_diff(golden, now)
+
+
+def is_golden(value: object) -> TypeGuard[SnapshotAssertion]:
+    """Return whether a value is what one of our fixtures gives."""
+    return isinstance(value, SnapshotAssertion) and issubclass(value.extension_class, _Golden)
+
+
+def explain_failure(golden: SnapshotAssertion, *, test: str, folder: Path) -> list[str]:
+    """Return what a failed comparison has to say: which file, what differs, and what to do.
+
+    Paths are shown from ``folder``.
+    """
+    result = golden.executions[golden.num_executions - 1]
+    path = os.path.relpath(result.snapshot_location, folder)
+    if result.exception is not None and result.recalled_data is not None:
+        return [f"golden  {path}", "", f"cannot be compared: {result.exception}"]
+    if result.asserted_data is None:
+        return [f"golden  {path}", "", str(result.exception or "nothing was compared")]
+    update = f"pytest {shlex.quote(test)} --snapshot-update"
+    if result.recalled_data is None:
+        return [
+            f"golden  {path}",
+            "",
+            "There is no golden yet. Look at what the run gives, then write it:",
+            f"  {update}",
+        ]
+    diff = golden.extension.diff_lines(result.asserted_data, result.recalled_data)
+    return [f"golden  {path}", "", *map(str, diff), "", "If the change is meant, write the golden anew:", f"  {update}"]
+
+
+class _Sieve:
+    """syrupy's ``exclude``, ``include`` and ``matcher``, on plain values; a path is made of keys with their types."""
+
+    def __init__(
+        self, exclude: PropertyFilter | None, include: PropertyFilter | None, matcher: PropertyMatcher | None
+    ) -> None:
+        self._exclude = exclude
+        self._include = include
+        self._matcher = matcher
+
+    def kept(self, value: Any, path: PropertyPath) -> Any:
+        """Return what is left of a value."""
+        if self._matcher is not None:
+            value = self._matcher(data=value, path=path)
+        if isinstance(value, Mapping):
+            return {
+                key: self.kept(item, (*path, (key, type(item))))
+                for key, item in value.items()
+                if not self._is_excluded(key, path) and (self._include is None or self._include(prop=key, path=path))
+            }
+        if isinstance(value, list | tuple):
+            return [
+                self.kept(item, (*path, (index, type(item))))
+                for index, item in enumerate(value)
+                if not self._is_excluded(index, path)
+            ]
+        return value
+
+    def _is_excluded(self, key: Any, path: PropertyPath) -> bool:
+        return self._exclude is not None and bool(self._exclude(prop=key, path=path))
+
+
+def _event_diff(golden: str, now: str) -> Iterator[str]:
+    try:
+        changes = find_event_changes(parse_events(golden), parse_events(now))
+    except ValueError:
+        yield "the golden file is no event stream; --snapshot-update writes it anew"
+        return
+    lines = [line for change in changes for line in _change_lines(change)]
+    yield "events, golden → now:" if lines else "events: the same, in other words"
+    yield from _folded([f"  {line}" for line in lines], most=_MOST_LINES_OF_EVENTS)
+
+
+def _change_lines(change: EventChange) -> Iterator[str]:
+    yield f"{change.sign} {change.title}"
+    for inner in change.changes:
+        golden, now = show_together(inner)
+        yield f"    {inner.path}"
+        yield f"      golden: {golden}"
+        yield f"      now:    {now}"
+
+
+def _file_diff(golden: str, now: str) -> Iterator[str]:
+    yield "file, - golden, + now:"
+    lines = difflib.unified_diff(golden.splitlines(), now.splitlines(), n=1, lineterm="")
+    yield from _folded([f"  {line}" for line in lines if not line.startswith(("---", "+++"))], most=_MOST_LINES_OF_FILE)
+
+
+def _folded(lines: list[str], *, most: int) -> Iterator[str]:
+    yield from lines[:most]
+    if len(lines) > most:
+        yield f"  … {len(lines) - most} more lines"
+
+
+def _text(data: Any) -> str:
+    return data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else str(data)
+
+
+def _with_plain_line_ends(data: Any) -> Any:
+    """Return what a golden holds in the repository: a checkout may have turned its line ends into Windows'."""
+    return data.replace(b"\r\n", b"\n") if isinstance(data, bytes) else data
