@@ -1,4 +1,4 @@
-"""The whole story in one go: record the refund desk, replay it offline, replay it with one changed prompt.
+"""The whole story in one go: the refund desk recorded, replayed offline, stopped at one changed prompt, and drawn.
 
 Everything happens in a temporary folder; what stands in this one is left as it is.
 """
@@ -20,6 +20,7 @@ from provider import serving
 
 HERE = Path(__file__).resolve().parent
 CASSETTE = Path("cassettes", "test_refund", "test_a_cracked_teapot_is_refunded.jsonl")
+GOLDEN = Path("__snapshots__", "test_refund", "test_a_cracked_teapot_is_refunded.mermaid")
 PROMPT, CHANGED_PROMPT = "in one sentence", "in two short sentences"
 
 
@@ -121,22 +122,33 @@ def replay_changed(folder: Path, *, base_url: str) -> None:
         expect(part in report, f"the report does not name {part!r}")
 
 
+def draw(folder: Path) -> None:
+    headline("4. Draw: the same diagram that the test compares with its golden; GitHub draws it")
+    golden = folder / GOLDEN
+    print(f"$ agentreplay mermaid {CASSETTE.as_posix()}\n", flush=True)
+    program = shutil.which("agentreplay", path=str(Path(sys.executable).parent))
+    expect(program is not None, "agentreplay is not installed beside this Python")
+    done = subprocess.run([str(program), "mermaid", str(CASSETTE)], cwd=folder, stdout=subprocess.PIPE, check=False)
+    print(done.stdout.decode(), end="", flush=True)
+    expect(done.stdout == golden.read_bytes(), f"the diagram is not the golden at {GOLDEN}")
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="refund-desk-") as name:
         folder = Path(name).resolve()
         for file in ("refund_desk.py", "test_refund.py"):
             shutil.copy(HERE / file, folder)
+        shutil.copytree(HERE / "__snapshots__", folder / "__snapshots__")
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # no settings from the folders above
         try:
             base_url = record(folder)
             replay(folder, base_url=base_url)
             replay_changed(folder, base_url=base_url)
+            draw(folder)
         except WrongTurnError as error:
             print(f"\ndemo failed: {error}")
             return 1
-    print(
-        "\nShown: an agent recorded once, replayed with its provider gone, and stopped at the one prompt that changed."
-    )
+    print("\nShown: an agent recorded once, replayed with its provider gone, stopped at one changed prompt, and drawn.")
     return 0
 
 

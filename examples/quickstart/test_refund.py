@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 from refund_desk import RefundDesk
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_agentreplay import AgentRun
 
@@ -24,7 +25,9 @@ def client() -> Iterator[OpenAI]:
 
 
 @pytest.mark.agent_cassette
-def test_a_cracked_teapot_is_refunded(client: OpenAI, agent_run: AgentRun) -> None:
+def test_a_cracked_teapot_is_refunded(
+    client: OpenAI, agent_run: AgentRun, event_snapshot: SnapshotAssertion, mermaid_snapshot: SnapshotAssertion
+) -> None:
     desk = RefundDesk({"A-1042": {"item": "teapot", "paid_cents": 5990}}, client=client)
 
     answer = desk.answer("My teapot (order A-1042) arrived cracked. I would like my money back.")
@@ -34,3 +37,5 @@ def test_a_cracked_teapot_is_refunded(client: OpenAI, agent_run: AgentRun) -> No
     assert agent_run.tools_called == ["look_up_order", "issue_refund"]
     assert agent_run.tool_calls("issue_refund")[0].arguments == {"order_id": "A-1042", "cents": 5990}
     assert desk.refunds == ({"A-1042": 5990} if agent_run.is_recording else {})  # a replay pays nobody
+    assert agent_run.events == event_snapshot
+    assert agent_run.mermaid() == mermaid_snapshot

@@ -7,6 +7,7 @@ import os
 
 import pytest
 from openai import AsyncOpenAI
+from syrupy.assertion import SnapshotAssertion
 from tea_planner import Planner
 
 from pytest_agentreplay import AgentRun
@@ -23,10 +24,14 @@ async def ask_planner(question: str) -> str:
 
 
 @pytest.mark.agent_cassette
-def test_a_planner_hears_two_researchers_at_once(agent_run: AgentRun) -> None:
+def test_a_planner_hears_two_researchers_at_once(
+    agent_run: AgentRun, event_snapshot: SnapshotAssertion, mermaid_snapshot: SnapshotAssertion
+) -> None:
     answer = asyncio.run(ask_planner("What do I need to serve tea?"))
 
     assert "80 degrees" in answer
     assert {call.arguments["topic"] for call in agent_run.tool_calls("research")} == {"tea", "pots"}
     assert {call.arguments["topic"] for call in agent_run.tool_calls("read_notes")} == {"tea", "pots"}
     assert sorted(map(len, agent_run.hash_chain.values())) == [2, 2, 2]  # the planner's conversation, and two more
+    assert agent_run.events == event_snapshot
+    assert agent_run.mermaid(style="sequence") == mermaid_snapshot

@@ -23,7 +23,7 @@ def block(kind: str) -> str:
     return found.group(1)
 
 
-def test_the_demo_shows_its_three_steps_and_the_report_that_the_readme_quotes() -> None:
+def test_the_demo_shows_its_steps_and_the_report_that_the_readme_quotes() -> None:
     demo = ROOT / "examples" / "quickstart" / "demo.py"
 
     done = subprocess.run([sys.executable, str(demo)], capture_output=True, encoding="utf-8", timeout=120)
