@@ -46,7 +46,7 @@ class AgentRun:
     @property
     def is_recording(self) -> bool:
         """Whether requests go live and are recorded."""
-        return self._session.recording is not None
+        return self._session.player.is_recording
 
     @property
     def hash_chain(self) -> dict[str, tuple[str, ...]]:

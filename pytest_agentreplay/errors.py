@@ -20,6 +20,10 @@
             ├── ToolRefusedError        a tool was called where none may be
             └── UnrecordableError       a tool's arguments or result are no values that a tape can keep
 
+    Warning
+    └── UserWarning
+        └── ReplayDivergenceWarning     the live run and the recording differ where that is allowed
+
 ``ReplayStop`` derives from ``BaseException`` for the reason pytest's own outcomes do: the provider SDKs catch
 any ``Exception`` a transport raises, wrap it and retry, and the cause would drown.  It is one of pytest's outcomes, by
 their common base, because pytest and the runners of async tests go on after those: after any other ``BaseException``
@@ -42,6 +46,7 @@ __all__ = [
     "RecordingFailedError",
     "ReplayDivergenceError",
     "ReplayDivergenceException",
+    "ReplayDivergenceWarning",
     "ReplayStop",
     "SecretLeakError",
     "StrayRequestError",
@@ -105,6 +110,10 @@ class ReplayDivergenceException(AgentReplayError):
     Raised instead of a :class:`ReplayStop` in the workers of ``multiprocessing.pool``, threads and processes, which
     die of a ``BaseException`` and leave the pool waiting for ever.
     """
+
+
+class ReplayDivergenceWarning(UserWarning):
+    """The live run and the recording differ, where that is allowed."""
 
 
 class StrayRequestError(ReplayStop):

@@ -13,7 +13,7 @@ import re
 import uuid
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from pytest_agentreplay.cassette import (
     Cassette,
     Recording,
     canonical_order,
+    continuation_path,
     load_cassette,
     lock_cassette,
     partial_path,
@@ -38,7 +39,7 @@ from pytest_agentreplay.settings import RecordPolicy, Settings
 
 __all__ = ["Outcome", "Session", "open_session", "shown_path"]
 
-Action = Literal["replayed", "recorded", "kept", "nothing"]
+Action = Literal["replayed", "recorded", "continued", "kept", "nothing"]
 _USER_AGENT = re.compile(r"([A-Za-z][\w.-]*(?:/Python)?)[/ ]v?(\d[\w.+-]*)")
 
 
@@ -49,6 +50,7 @@ class Outcome:
     ``exchanges`` and ``tools`` count what was served or recorded, ``resumed`` what was taken over from an unfinished
     recording at ``partial``, which is named when it is still there, and ``torn`` says what could not be; ``dropped``
     are recorded steps that a new recording left out, ``unplayed`` the positions of those that a replay did not ask for.
+    A run that ``continued`` its cassette left ``tape``, with as many steps ``made`` live.
     """
 
     action: Action
@@ -60,6 +62,8 @@ class Outcome:
     partial: Path | None = None
     dropped: tuple[str, ...] = ()
     unplayed: tuple[int, ...] = ()
+    tape: Path | None = None
+    made: int = 0
 
 
 class Session:
@@ -74,6 +78,7 @@ class Session:
         reader: Reader,
         sources: Sequence[Recorded] = (),
         recording: Recording | None = None,
+        continues: bool = False,
         resumed: int = 0,
         torn: str | None = None,
         failed_before: bool = False,
@@ -96,6 +101,7 @@ class Session:
             cassette=shown_path(path),
             sources=sources,
             recording=recording,
+            continues=continues,
             partial=shown_path(self._partial) if self._partial else None,
         )
 
@@ -114,11 +120,8 @@ class Session:
         """Stop taking requests; put a recording in place, or keep what there is of it."""
         self.is_open = False
         recording = self.recording
-        if recording is None:
-            served, played = self.player.served, self.player.tools.played
-            left = tuple(self.player.recorded.unplayed()) if self.player.recorded else ()
-            action: Action = "replayed" if served or played else "nothing"
-            return Outcome(action, self.path, served, tools=played, partial=self._partial, unplayed=left)
+        if recording is None or self.player.continues:
+            return self._close_replay(recording, passed=passed)
         count = len(recording.exchanges)
         tools = sum(isinstance(step, ToolStep) for step in recording.entries)
         holds_something = bool(count or tools)
@@ -142,8 +145,23 @@ class Session:
         else:
             recording.discard()  # notes without anything to go with
         kept = recording.partial if recording.partial.exists() else None
-        action = "kept" if holds_something else "nothing"
+        action: Action = "kept" if holds_something else "nothing"
         return Outcome(action, self.path, count, tools=tools, resumed=self._resumed, partial=kept)
+
+    def _close_replay(self, continuation: Recording | None, *, passed: bool) -> Outcome:
+        """Close a replay; what it went on to do live is put in place beside the cassette, which stays as it is."""
+        served, played = self.player.served, self.player.tools.played
+        left = tuple(self.player.recorded.unplayed()) if self.player.recorded else ()
+        replayed: Action = "replayed" if served or played else "nothing"
+        done = Outcome(replayed, self.path, served, tools=played, partial=self._partial, unplayed=left)
+        if continuation is None:
+            return done
+        if not continuation.added:
+            continuation.discard()
+            return done
+        end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(continuation))
+        continuation.close(end, versions=_versions_in(self.player.clients))
+        return replace(done, action="continued", tape=continuation.path, made=continuation.added)
 
     def _adds_nothing(self, *, passed: bool) -> bool:
         """Return whether the cassette already says all that this run did, so that it stays as it is."""
@@ -210,7 +228,16 @@ def _assemble(*, name: str, path: Path, settings: Settings, reader: Reader, lock
     if lock is None:
         if tape is not None and settings.recording.records_missing:
             _remove_leftover(tape)
-        return Session(name=name, path=path, settings=settings, reader=reader, sources=sources)
+        continuation = _continuation(tape, reader=reader, name=name) if tape and settings.replaying.goes_live else None
+        return Session(
+            name=name,
+            path=path,
+            settings=settings,
+            reader=reader,
+            sources=sources,
+            recording=continuation,
+            continues=continuation is not None,
+        )
     redactor = reader.rules.redactor
     recording = Recording(path, _start_of(redactor.text(name), rules=reader.rules), redactor=redactor, lock=lock)
     if tape is not None:
@@ -227,6 +254,20 @@ def _assemble(*, name: str, path: Path, settings: Settings, reader: Reader, lock
         torn=torn,
         failed_before=bool(tape and tape.end and tape.end.outcome == "failed"),
     )
+
+
+def _continuation(tape: Cassette, *, reader: Reader, name: str) -> Recording:
+    """Return the tape of a run that replays another and may go on from it."""
+    redactor = reader.rules.redactor
+    start = _start_of(redactor.text(name), rules=reader.rules)
+    start = start.model_copy(
+        update={"replay_of": tape.start.run_id, "task": tape.start.task, "config": tape.start.config}
+    )
+    path = continuation_path(tape.path)
+    partial = path.with_name(f"{path.name.removesuffix('.jsonl')}.{(start.run_id or '')[:8]}.partial.jsonl")
+    recording = Recording(path, start, redactor=redactor, partial=partial)
+    recording.know(tape.messages)
+    return recording
 
 
 def _lock_to_record(path: Path, policy: RecordPolicy) -> FileLock | None:

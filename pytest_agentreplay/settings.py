@@ -46,14 +46,13 @@ class RecordPolicy(NamedTuple):
     records_missing: bool  # without a cassette, record one
     serves_known: bool  # a request the cassette knows is served from it
     records_unknown: bool  # a request the cassette does not know goes live and is added
-    available: bool = True
 
 
 class ReplayPolicy(NamedTuple):
-    """What a replay mode does with a request the recording cannot answer."""
+    """What a replay mode does with a request or a tool's call that the recording cannot answer."""
 
-    stops: bool
-    available: bool = True
+    stands_in: bool  # the next recorded answer of its conversation is served, with a warning
+    goes_live: bool  # it is made, to the hosts allowed, and so is what follows in its conversation
 
 
 RECORD_MODES: Mapping[str, RecordPolicy] = {
@@ -65,9 +64,9 @@ RECORD_MODES: Mapping[str, RecordPolicy] = {
 }
 
 REPLAY_MODES: Mapping[str, ReplayPolicy] = {
-    "strict": ReplayPolicy(stops=True),
-    "warn": ReplayPolicy(stops=False, available=False),
-    "hybrid": ReplayPolicy(stops=False, available=False),
+    "strict": ReplayPolicy(stands_in=False, goes_live=False),
+    "warn": ReplayPolicy(stands_in=True, goes_live=False),
+    "hybrid": ReplayPolicy(stands_in=False, goes_live=True),
 }
 
 # Telemetry and price lists that agent libraries fetch beside the conversation: host, or host and path prefix.
@@ -116,6 +115,16 @@ class Settings:
         """What the record mode does."""
         return RECORD_MODES[self.record_mode]
 
+    @property
+    def replaying(self) -> ReplayPolicy:
+        """What the replay mode does."""
+        return REPLAY_MODES[self.replay]
+
+    @property
+    def warns_of_unplayed(self) -> bool:
+        """Whether recorded steps that nothing asked for are a warning; where a run may differ, they cannot be more."""
+        return self.unplayed == "warn" or (self.unplayed == "fail" and self.replaying.stands_in)
+
 
 class Layer(NamedTuple):
     """Where settings come from, and what that place says.  ``None`` means it says nothing."""
@@ -148,8 +157,8 @@ _NAMES = frozenset(entry.name for entry in fields(Settings)) - {"sources"}
 def resolve_settings(layers: Sequence[Layer]) -> Settings:
     """Return the settings that ``layers``, the strongest first, add up to.
 
-    Raises :class:`ConfigurationError` for an unknown name, a value outside a closed set, or a mode that this version
-    does not offer yet; the message names the layer.
+    Raises :class:`ConfigurationError` for an unknown name or a value outside a closed set, naming the layer, and for
+    modes that cannot do what they are for.
     """
     chosen: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -159,7 +168,9 @@ def resolve_settings(layers: Sequence[Layer]) -> Settings:
                 _check(name, value, source=layer.source)
                 _choose(name, value, source=layer.source, chosen=chosen, sources=sources)
     settings = Settings(**chosen, sources=sources)
-    _refuse_unavailable(settings)
+    if settings.replaying.goes_live and not settings.loopback and not settings.hosts:
+        where = f"{sources['replay']}: replay={settings.replay!r}"
+        raise ConfigurationError(f"{where} needs hosts=[...]: with loopback=False there is nowhere to go live to")
     return settings
 
 
@@ -197,14 +208,3 @@ def _as_strings(value: Any) -> Iterable[Any]:
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, Iterable) else (value,)
-
-
-def _refuse_unavailable(settings: Settings) -> None:
-    tables: Mapping[str, tuple[str, Mapping[str, RecordPolicy | ReplayPolicy]]] = {
-        "--record-mode": (settings.record_mode, RECORD_MODES),
-        "--agent-replay": (settings.replay, REPLAY_MODES),
-    }
-    for option, (name, table) in tables.items():
-        if not table[name].available:
-            ready = ", ".join(mode for mode, policy in table.items() if policy.available)
-            raise ConfigurationError(f"{option}={name} is not available yet; this version offers {ready}")

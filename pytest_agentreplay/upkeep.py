@@ -69,8 +69,11 @@ def find_cassettes(places: Iterable[Path], *, with_partials: bool = False) -> It
 
 
 def is_cassette(path: Path, *, partial: bool = False) -> bool:
-    """Return whether a file is, or once was, a cassette of ours; other JSONL files are left alone."""
-    if not path.is_file() or (_is_partial(path) and not partial):
+    """Return whether a file is, or once was, a cassette of ours; other JSONL files are left alone.
+
+    So are the tapes of runs that went on from a cassette: no test replays them.
+    """
+    if not path.is_file() or path.name.endswith(".replay.jsonl") or (_is_partial(path) and not partial):
         return False
     with path.open("rb") as file:
         head = file.read(4096)

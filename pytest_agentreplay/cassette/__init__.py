@@ -5,12 +5,19 @@
 
 from pytest_agentreplay.cassette.loading import Cassette, load_cassette, read_cassette
 from pytest_agentreplay.cassette.order import canonical_order
-from pytest_agentreplay.cassette.recording import Recording, lock_cassette, partial_path, write_cassette
+from pytest_agentreplay.cassette.recording import (
+    Recording,
+    continuation_path,
+    lock_cassette,
+    partial_path,
+    write_cassette,
+)
 
 __all__ = [
     "Cassette",
     "Recording",
     "canonical_order",
+    "continuation_path",
     "load_cassette",
     "lock_cassette",
     "partial_path",

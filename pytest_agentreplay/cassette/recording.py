@@ -38,7 +38,7 @@ from pytest_agentreplay.records import (
 )
 from pytest_agentreplay.redact import Redactor, find_leak
 
-__all__ = ["Recording", "lock_cassette", "partial_path", "write_cassette"]
+__all__ = ["Recording", "continuation_path", "lock_cassette", "partial_path", "write_cassette"]
 
 
 def partial_path(path: Path) -> Path:
@@ -46,15 +46,29 @@ def partial_path(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(".jsonl") + ".partial.jsonl")
 
 
+def continuation_path(path: Path) -> Path:
+    """Return where the tape of a run is kept that replayed a cassette and went on from it."""
+    return path.with_name(path.name.removesuffix(".jsonl").removesuffix(".partial") + ".replay.jsonl")
+
+
 class Recording:
     """A cassette being written.  Thread-safe; nothing is on disk before the first exchange.
 
     ``redactor`` is asked once more before anything is written; ``lock`` (:func:`lock_cassette`) is released at the end.
+    ``partial`` is where it stands until it is finished, by default where a later recording looks for it.
     """
 
-    def __init__(self, path: Path, start: RunStart, *, redactor: Redactor, lock: FileLock | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        start: RunStart,
+        *,
+        redactor: Redactor,
+        lock: FileLock | None = None,
+        partial: Path | None = None,
+    ) -> None:
         self.path = path
-        self.partial = partial_path(path)
+        self.partial = partial or partial_path(path)
         self.entries: list[Entry] = []
         self.messages: dict[str, Any] = {}
         self.added = 0  # requests and tool calls that were made, not carried

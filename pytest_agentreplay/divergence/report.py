@@ -49,10 +49,12 @@ def report_changed(
     alike: float,
     exhausted: int = 0,
     noun: str = "request",
+    served: str | None = None,
 ) -> str:
     """Return the report of a request, or of what ``noun`` says, that the recording does not know.
 
-    ``exhausted`` is how often the same request was recorded, when it was and every answer has been given.
+    ``exhausted`` is how often the same request was recorded, when it was and every answer has been given; ``served``
+    says what it was answered all the same.
     """
     if exhausted:
         times = f"{exhausted} {'was' if exhausted == 1 else 'were'} recorded"
@@ -61,7 +63,9 @@ def report_changed(
         title = f"{noun.capitalize()} changed: call {scene.place + 1} is not in the recording."
     body = [f"  asked     {asked}"]
     if changes and not exhausted:
-        body += [f"  nearest   {nearest}, {alike:.0%} alike", "", *_change_lines(changes)]
+        body += [f"  nearest   {nearest}, {alike:.0%} alike"]
+        body += [f"  served    {served}"] if served else []
+        body += ["", *_change_lines(changes)]
     elif not exhausted:
         body += ["  nearest   nothing recorded is left to compare with"]
     return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the change is meant"))

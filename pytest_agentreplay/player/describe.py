@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pytest_agentreplay.divergence import (
+    Change,
     Scene,
     alike,
     find_changes,
@@ -23,10 +24,22 @@ from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, 
 if TYPE_CHECKING:
     from pytest_agentreplay.player.toolbox import Surprise
 
-__all__ = ["Scene", "changed", "exhausted", "missing", "order", "short_name", "unplayed"]
+__all__ = [
+    "Comparison",
+    "Scene",
+    "changed",
+    "compare",
+    "exhausted",
+    "missing",
+    "order",
+    "short_name",
+    "stood_in",
+    "unplayed",
+]
 
 _MOST_COMPARED = 40
 _TOOL_CALL = "tool call"
+_SERVED = "this recorded answer, in its place"
 
 
 def short_name(call: Asked | ExchangeStep | ToolStep) -> str:
@@ -86,8 +99,11 @@ def exhausted_tool(scene: Scene, called: ToolCalled, *, times: int) -> str:
     return report_changed(scene, asked=line, changes=(), nearest=None, alike=1.0, exhausted=times, noun=_TOOL_CALL)
 
 
-def changed_tool(scene: Scene, called: ToolCalled, left: Sequence[ToolStep]) -> str:
-    """Return the report of an unknown call, compared with the recorded call of that tool that is most like it."""
+def changed_tool(scene: Scene, called: ToolCalled, left: Sequence[ToolStep], *, stood_in: bool = False) -> str:
+    """Return the report of an unknown call, compared with the recorded call of that tool that is most like it.
+
+    ``stood_in`` says that this one's result is given in its place.
+    """
     now = _call_form(called.name, called.arguments)
     forms = [(alike(form, now), step, form) for step in left if (form := _call_form(step.name, step.arguments))]
     same_tool = [found for found in forms if found[1].name == called.name]
@@ -101,6 +117,7 @@ def changed_tool(scene: Scene, called: ToolCalled, left: Sequence[ToolStep]) -> 
         nearest=f"tool {step.name}" + (f", recorded in lane {step.lane}" if step.lane else ""),
         alike=likeness,
         noun=_TOOL_CALL,
+        served=_SERVED if stood_in else None,
     )
 
 
@@ -120,23 +137,48 @@ def changed(
     scene: Scene, asked: Asked, candidates: Sequence[ExchangeStep], *, reader: Reader, messages: Mapping[str, Any]
 ) -> str:
     """Return the report of an unknown request, compared with the recorded one that is most like it."""
+    compared = compare(asked, candidates, reader=reader, messages=messages)
+    if compared is None:
+        return report_changed(scene, asked=_request_line(asked.request), changes=(), nearest=None, alike=0.0)
+    return _report(scene, asked, compared)
+
+
+def stood_in(scene: Scene, asked: Asked, compared: Comparison) -> str:
+    """Return the report of an unknown request that the recorded one it was compared with was served to."""
+    return _report(scene, asked, compared, served=_SERVED)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The recorded request most like a live one: its place among those compared, how alike, and what differs."""
+
+    index: int
+    step: ExchangeStep
+    likeness: float
+    changes: Sequence[Change]
+
+
+def compare(
+    asked: Asked, candidates: Sequence[ExchangeStep], *, reader: Reader, messages: Mapping[str, Any]
+) -> Comparison | None:
+    """Return how a request differs from the most alike of the first of some recorded ones; ``None`` without any."""
     now = reader.normal_form(asked.request, asked.messages)
-    best: tuple[float, ExchangeStep, dict[str, Any]] | None = None
-    for step in candidates[:_MOST_COMPARED]:
-        form = reader.normal_form(step.request, messages)
-        likeness = alike(form, now)
-        if best is None or likeness > best[0]:
-            best = (likeness, step, form)
-    line = _request_line(asked.request)
-    if best is None:
-        return report_changed(scene, asked=line, changes=(), nearest=None, alike=0.0)
-    likeness, step, form = best
+    forms = [reader.normal_form(step.request, messages) for step in candidates[:_MOST_COMPARED]]
+    if not forms:
+        return None
+    ratings = [alike(form, now) for form in forms]
+    best = ratings.index(max(ratings))
+    return Comparison(best, candidates[best], ratings[best], find_changes(forms[best], now))
+
+
+def _report(scene: Scene, asked: Asked, compared: Comparison, *, served: str | None = None) -> str:
     return report_changed(
         scene,
-        asked=line,
-        changes=find_changes(form, now),
-        nearest=f"{short_name(step)}, recorded in lane {step.lane}",
-        alike=likeness,
+        asked=_request_line(asked.request),
+        changes=compared.changes,
+        nearest=f"{short_name(compared.step)}, recorded in lane {compared.step.lane}",
+        alike=compared.likeness,
+        served=served,
     )
 
 

@@ -25,6 +25,7 @@ class Lane:
         "_retriable",
         "answered",
         "failed",
+        "is_live",
         "is_named",
         "label",
         "opening",
@@ -36,6 +37,7 @@ class Lane:
         self.label = label
         self.opening = opening
         self.is_named = is_named
+        self.is_live = False  # whether its requests are made, and no longer served
         self.parent: str | None = None  # the recorded tool that its last request was made inside
         self.tip: tuple[str, ...] = ()  # the conversation as of the last request
         self.answered = False

@@ -21,6 +21,7 @@ from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane, Lanes
 from pytest_agentreplay.player.permissions import Approve, Policy
 from pytest_agentreplay.player.recorded import Recorded
+from pytest_agentreplay.player.standins import StandIns
 from pytest_agentreplay.player.tape import WritableTape
 from pytest_agentreplay.player.toolbox import ServeTool, Toolbox, ToolTicket
 from pytest_agentreplay.reader import Asked, Reader, ToolCalled
@@ -64,8 +65,9 @@ class Player:
     """Plays recordings to one run, or records one.  Thread-safe.
 
     ``sources`` are the recordings to serve from, the first that knows a request first; ``recording`` is the tape to
-    write to, or ``None`` where nothing may go live.  ``partial`` names an unfinished recording that nothing is served
-    from.  ``clock`` gives seconds from any start.
+    write to, or ``None`` where nothing may go live; ``continues`` says that it goes on from a recording that stays as
+    it is, conversation by conversation.  ``partial`` names an unfinished recording that nothing is served from.
+    ``clock`` gives seconds from any start.
     """
 
     reader: Reader
@@ -75,12 +77,14 @@ class Player:
     sources: Sequence[Recorded] = ()
     recording: WritableTape | None = None
     partial: str | None = None
+    continues: bool = False
     clock: Callable[[], float] = time.monotonic
     phase: Phase = "setup"
     stopped: ReplayStop | None = None
     calls: list[str] = field(default_factory=list)
     trail: list[tuple[str, str]] = field(default_factory=list)  # lane and hash of each request, in order
     completed: list[Entry] = field(default_factory=list)
+    warned: list[str] = field(default_factory=list)  # reports of what differed where that is allowed
     clients: set[str] = field(default_factory=set)  # user agents of live requests
     served: int = 0
     in_flight: int = 0
@@ -92,6 +96,12 @@ class Player:
         self._lanes = Lanes()
         self._started = self.clock()
         self.tools = Toolbox(self)
+        self.stand_ins = StandIns(self)
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether all that the run asks for is being recorded, and may go anywhere."""
+        return self.recording is not None and not self.continues
 
     @property
     def recorded(self) -> Recorded | None:
@@ -124,13 +134,18 @@ class Player:
             lane = self._lanes.place(asked, label=_label_of_lane, name=lane_name)
             lane.parent = parent
             self.calls.append(describe.short_name(asked))
-            step = self._find(asked, lane, parent=parent)
+            step = None if lane.is_live else self._find(asked, lane, parent=parent)
             self.trail.append((lane.label, asked.hash))
             if step is not None:
                 return self._serve(step, asked, lane)
             if self.recording is not None:
+                lane.is_live = self.continues
                 self.in_flight += 1
                 return Ticket(asked=asked, lane=lane, phase=self.phase, began=self.clock(), parent=parent)
+            if self.settings.replaying.stands_in:
+                step = self.stand_ins.for_request(asked, lane, parent=parent, call_site=call_site)
+                if step is not None:
+                    return self._serve(step, asked, lane)
             return self._refuse(asked, lane, call_site=call_site())
 
     def complete(
@@ -221,6 +236,12 @@ class Player:
             self.stopped = self.stopped or error
         self._raise(self.stopped)
 
+    def take_warnings(self) -> list[str]:
+        """Return the reports of what differed where that is allowed, each once."""
+        with self._lock:
+            taken, self.warned = self.warned, []
+        return taken
+
     def unplayed(self, phases: Sequence[Phase]) -> list[int]:
         """Return the positions of these phases' steps that nothing asked for; background traffic may stay."""
         if self.recorded is None:
@@ -235,10 +256,14 @@ class Player:
     def unplayed_error(self, phases: Sequence[Phase]) -> ReplayDivergenceError | None:
         """Return the divergence that unplayed steps of these phases are, or ``None``; none while recording."""
         left = self.unplayed(phases)
-        if not left or self.recorded is None or self.recording is not None:
+        if not left or self.recorded is None or self.is_recording or self._went_on():
             return None
         report = describe.unplayed(self.scene(None), self.recorded.steps, left, phase=phases[-1])
         return ReplayDivergenceError(report, kind="unplayed")
+
+    def _went_on(self) -> bool:
+        """Return whether something went live that its recording did not have: what it has left nobody must ask for."""
+        return self.recording is not None and self.recording.added > 0
 
     def _lane_of_note(self, name: str | None, *, parent: str | None) -> str:
         if name is not None:

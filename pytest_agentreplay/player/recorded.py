@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.player.tape import Tape
@@ -97,6 +97,24 @@ class Recorded:
         self._next[lane] = index
         return positions[index] if index < len(positions) else None
 
+    def stand_ins(self, like: Callable[[Entry], bool], lane: Lane, *, parent: str | None) -> list[int]:
+        """Return the unplayed steps that may answer a request that is not recorded: the next of its lane like it.
+
+        A conversation that follows none yet may go on as any that nothing follows, those inside the same tool first.
+        """
+        followed = self.follows(lane)
+        taken = set(self._followed.values())
+        lanes = [followed] if followed is not None else [name for name in self._lanes if name not in taken]
+        found = [place for name in lanes if (place := self._first_unplayed(self._lanes[name], like)) is not None]
+        return [place for place in found if self.steps[place].parent == parent] or found
+
+    def next_tool(self, name: str, *, lane: str, parent: str | None) -> int | None:
+        """Return the first unplayed call of a tool whatever its arguments, in its conversation if it is there."""
+        places = [place for places in self._tools.values() for place in places]
+        return self._nearest(
+            sorted(place for place in places if self._tool(place).name == name), lane=lane, parent=parent
+        )
+
     def last_at(self, *, method: str, url: str) -> int | None:
         """Return the position of the last request to an endpoint, whatever its body."""
         return self._by_endpoint.get((method, url))
@@ -146,6 +164,14 @@ class Recorded:
         self._by_endpoint[step.request.method, step.request.url] = position
         if len(lane) == 1:
             self._openings.setdefault(step.hash, []).append(position)
+
+    def _first_unplayed(self, positions: Sequence[int], like: Callable[[Entry], bool]) -> int | None:
+        return next((place for place in positions if not self.played[place] and like(self.steps[place])), None)
+
+    def _tool(self, position: int) -> ToolStep:
+        step = self.steps[position]
+        assert isinstance(step, ToolStep)
+        return step
 
     def _nearest(self, positions: Sequence[int], *, lane: str | None, parent: str | None) -> int | None:
         """Return the first of some positions: of those inside the same tool, of those in the same lane, or of all."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, RunStart, Timing
+from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, RunStart, Timing, ToolStep
 
 __all__ = ["MemoryTape", "Tape", "WritableTape"]
 
@@ -26,6 +26,10 @@ class Tape(Protocol):
 class WritableTape(Tape, Protocol):
     """A tape that is being recorded."""
 
+    @property
+    def added(self) -> int:
+        """How many requests and tool calls were made for it, and not taken over from another tape."""
+
     def append(self, step: Entry, messages: Mapping[str, Any]) -> None:
         """Add a completed step; it is durable when this returns."""
 
@@ -43,6 +47,7 @@ class MemoryTape:
     entries: list[Entry] = field(default_factory=list)
     messages: dict[str, Any] = field(default_factory=dict)
     start: RunStart | None = None
+    added: int = 0
 
     @property
     def exchanges(self) -> list[ExchangeStep]:
@@ -51,6 +56,7 @@ class MemoryTape:
 
     def append(self, step: Entry, messages: Mapping[str, Any]) -> None:
         """Add a completed step."""
+        self.added += isinstance(step, ModelStep | HttpStep | ToolStep)
         self.messages.update(messages)
         self.entries.append(step)
 

@@ -141,7 +141,10 @@ class Toolbox:
         if found is not None and found.is_answer:
             return self._serve(found, ticket)
         if found is None and player.recording is None and mode != "live":
-            self._refuse(called, call_site=call_site())
+            found = self._stand_in(ticket, call_site=call_site)
+            if found is None:
+                self._refuse(called, call_site=call_site())
+            return self._serve(found, ticket)
         ticket.expected = found.step if found is not None else None
         ticket.id = (found.step.id if found is not None else "") or self._label(called)
         return ticket
@@ -241,6 +244,19 @@ class Toolbox:
             found = found or _Found(step=step, played=played, is_answer=is_answer)
         self.played += found is not None
         return found or self._find_repeat(ticket, runs=runs)
+
+    def _stand_in(self, ticket: ToolTicket, *, call_site: Callable[[], str | None]) -> _Found | None:
+        """Return the next recorded call of the tool, where the replay mode lets one stand in for another."""
+        player = self.player
+        if player.recorded is None or not player.settings.replaying.stands_in:
+            return None
+        place = player.stand_ins.for_tool(ticket.called, lane=ticket.lane, parent=ticket.parent, call_site=call_site)
+        if place is None:
+            return None
+        step = player.recorded.steps[place]
+        assert isinstance(step, ToolStep)
+        self.played += 1
+        return _Found(step=step, played=player.recorded.play_tool(place, whole=True), is_answer=True)
 
     def _find_repeat(self, ticket: ToolTicket, *, runs: bool) -> _Found | None:
         """Return the last of equal calls, where the settings let it be made more often than it was recorded."""

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.errors import AgentReplayError, ConfigurationError, ReplayDivergenceException, ReplayStop
+from pytest_agentreplay.errors import (
+    AgentReplayError,
+    ConfigurationError,
+    ReplayDivergenceException,
+    ReplayDivergenceWarning,
+    ReplayStop,
+)
 from pytest_agentreplay.plugin import options
 from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
@@ -35,10 +41,6 @@ class _Attempt:
         self.session: Session | None = None
         self.passed = False
         self.reported: str | None = None
-
-
-class ReplayDivergenceWarning(UserWarning):
-    """The live run and the recording differ where that is allowed."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -178,6 +180,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
             _stop_if_diverged(item, error)
         raise
     finally:
+        _warn(session, item)
         item.config.stash[_CAPTURE].close(session, passed=attempt.passed)
     return None
 
@@ -272,10 +275,16 @@ def _judge(session: Session, item: pytest.Item, *, phases: tuple[Any, ...], pass
     __tracebackhide__ = True
     from pytest_agentreplay.plugin.capture import judge
 
+    _warn(session, item)
     error = judge(session, phases, passed=passed)
     if error is None:
         return
-    if session.player.stopped is None and session.settings.unplayed == "warn":
+    if session.player.stopped is None and session.settings.warns_of_unplayed:
         item.warn(ReplayDivergenceWarning(str(error)))
         return
     raise error
+
+
+def _warn(session: Session, item: pytest.Item) -> None:
+    for report in session.player.take_warnings():
+        item.warn(ReplayDivergenceWarning(report))

@@ -20,6 +20,7 @@ class Summary:
 
     def __init__(self) -> None:
         self.replayed: list[dict[str, Any]] = []
+        self.continued: dict[str, dict[str, Any]] = {}
         self.recorded: dict[str, dict[str, Any]] = {}
         self.kept: dict[str, dict[str, Any]] = {}
 
@@ -29,6 +30,8 @@ class Summary:
         for outcome in outcomes:
             if outcome["action"] == "replayed":
                 self.replayed.append(outcome)
+            elif outcome["action"] == "continued":
+                self.continued[outcome["path"]] = outcome
             elif outcome["action"] == "recorded":
                 self.recorded[outcome["path"]] = outcome
                 self.kept.pop(outcome["path"], None)
@@ -39,13 +42,21 @@ class Summary:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         parts = [
             f"{len(outcomes)} {action} ({_counted(outcomes)})"
-            for action, outcomes in (("replayed", self.replayed), ("recorded", self.recorded.values()))
+            for action, outcomes in (
+                ("replayed", self.replayed),
+                ("continued", self.continued.values()),
+                ("recorded", self.recorded.values()),
+            )
             if outcomes
         ]
         if parts:
             terminalreporter.write_line(f"agent cassettes: {', '.join(parts)}")
         for outcome in self.recorded.values():
             terminalreporter.write_line(f"  recorded {outcome['path']}{_notes(outcome)}")
+        for outcome in self.continued.values():
+            terminalreporter.write_line(
+                f"  went on live from {outcome['path']}: {outcome['tape']} ({outcome['made']} made)"
+            )
         for outcome in self.kept.values():
             terminalreporter.write_line(
                 f"  unfinished recording kept: {outcome['partial']} ({_kept(outcome)}); "

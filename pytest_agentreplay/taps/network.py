@@ -141,7 +141,7 @@ class _Guard:
         """
         __tracebackhide__ = True
         owner = self._registry.answerable(f"{host}:{port}")
-        if owner is None or owner.player.recording is not None:
+        if owner is None or owner.player.is_recording:
             return
         settings = owner.player.settings
         name = self._resolved.get(host, host)

@@ -173,7 +173,7 @@ class Registry:
         if running is None or (stale is not None and isinstance(found, Carried)):
             raise StrayRequestError(_stray(stale, running, "A request"))
         asked = read(running)
-        if running.player.recording is not None:
+        if running.player.is_recording:
             # In the main thread there is only one test that code can belong to when it names none.
             if stale is not None or threading.current_thread() is not threading.main_thread():
                 warnings.warn(StrayRequestWarning(_recorded_for(stale, running)), stacklevel=2)

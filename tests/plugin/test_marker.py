@@ -39,7 +39,7 @@ def test_arguments_that_cannot_be_meant_fail_at_collection(suite: Suite, argumen
     ("argument", "message"),
     [
         ("record_mode='sometimes'", "record_mode='sometimes' is not one of none, once, new_episodes, all, rewrite"),
-        ("replay='hybrid'", "--agent-replay=hybrid is not available yet; this version offers strict"),
+        ("replay='hybird'", "replay='hybird' is not one of strict, warn, hybrid"),
         ("unplayed='perhaps'", "unplayed='perhaps' is not one of fail, warn, ignore"),
         ("allow_repeats=1", "allow_repeats=1 must be True or False"),
         ("ignore=[1]", "ignore=[[]1[]] must be a string or a list of strings"),

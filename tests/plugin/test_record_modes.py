@@ -202,32 +202,9 @@ def test_rewrite_replaces_a_cassette_that_cannot_be_read(suite: Suite) -> None:
     suite.run().assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("mode", ["warn", "hybrid"])
-@pytest.mark.parametrize("quiet", [(), ("-q",), ("--no-header",)])
-def test_a_replay_mode_that_is_not_there_yet_is_refused_in_one_line(
-    suite: Suite, mode: str, quiet: tuple[str, ...]
-) -> None:
-    suite.write(ONE)
-
-    result = suite.run(f"--agent-replay={mode}", *quiet)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines == [f"ERROR: --agent-replay={mode} is not available yet; this version offers strict", ""]
-    assert "Error" not in result.stdout.str()
-
-
-def test_a_replay_mode_that_is_not_there_yet_is_no_matter_to_a_suite_without_marked_tests(suite: Suite) -> None:
-    suite.write("def test_it(): pass")
-
-    result = suite.run("--agent-replay=hybrid")
-
-    result.assert_outcomes(passed=1)
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("agent_replay = hybrid", "--agent-replay=hybrid is not available yet; this version offers strict"),
         ("agent_replay = strickt", "ini file: replay='strickt' is not one of strict, warn, hybrid"),
         ("agent_unplayed = maybe", "ini file: unplayed='maybe' is not one of fail, warn, ignore"),
     ],
@@ -245,16 +222,17 @@ def test_a_mode_in_the_ini_file_that_cannot_be_used_is_refused_in_one_line(
     assert "Error" not in result.stdout.str()
 
 
-def test_a_worker_of_xdist_says_as_clearly_that_a_mode_is_not_there_yet(suite: Suite) -> None:
+def test_a_worker_of_xdist_says_as_clearly_that_a_mode_cannot_be_used(suite: Suite) -> None:
     suite.write(ONE)
+    suite.ini("agent_replay = strickt")
 
-    result = suite.run_spread("--agent-replay=warn", workers=1)
+    result = suite.run_spread(workers=1)
 
     assert result.ret != pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
         [
             "*ERROR collecting test_it.py*",
-            "--agent-replay=warn is not available yet; this version offers strict",
+            "ini file: replay='strickt' is not one of strict, warn, hybrid",
         ]
     )
     assert "INTERNALERROR" not in result.stdout.str()

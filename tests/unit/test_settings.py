@@ -13,7 +13,6 @@ from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.settings import (
     DEFAULT_BACKGROUND,
     RECORD_MODES,
-    REPLAY_MODES,
     Layer,
     Settings,
     resolve_settings,
@@ -86,12 +85,35 @@ def test_a_wrong_value_in_a_weaker_layer_is_refused_too() -> None:
         resolve_settings([Layer("command line", {"record_mode": "once"}), Layer("ini file", {"record_mode": "x"})])
 
 
-@pytest.mark.parametrize("mode", [mode for mode, policy in REPLAY_MODES.items() if not policy.available])
-def test_a_mode_that_is_not_there_yet_says_so_in_one_line(mode: str) -> None:
+def test_a_mode_that_goes_live_needs_somewhere_to_go() -> None:
     with pytest.raises(ConfigurationError) as caught:
-        resolve_settings([Layer("command line", {"replay": mode})])
+        resolve_settings([Layer("command line", {"replay": "hybrid"}), Layer("fixture", {"loopback": False})])
 
-    assert str(caught.value) == f"--agent-replay={mode} is not available yet; this version offers strict"
+    assert str(caught.value) == (
+        "command line: replay='hybrid' needs hosts=[...]: with loopback=False there is nowhere to go live to"
+    )
+
+
+def test_a_mode_that_goes_live_goes_to_the_hosts_allowed() -> None:
+    layers = [Layer("marker", {"replay": "hybrid", "hosts": ["api.openai.com"], "loopback": False})]
+
+    assert resolve_settings(layers).replaying.goes_live
+
+
+@pytest.mark.parametrize(
+    ("replay", "unplayed", "warns"),
+    [
+        ("strict", "fail", False),
+        ("strict", "warn", True),
+        ("warn", "fail", True),
+        ("warn", "ignore", False),
+        ("hybrid", "fail", False),
+    ],
+)
+def test_where_a_run_may_differ_what_it_leaves_unplayed_is_a_warning(replay: str, unplayed: str, warns: bool) -> None:
+    settings = resolve_settings([Layer("marker", {"replay": replay, "unplayed": unplayed})])
+
+    assert settings.warns_of_unplayed is warns
 
 
 @pytest.mark.parametrize(
