@@ -15,7 +15,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from filelock import FileLock
 
@@ -29,15 +29,16 @@ from pytest_agentreplay.cassette import (
     partial_path,
 )
 from pytest_agentreplay.dialects import Dialects
+from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import CassetteError
-from pytest_agentreplay.player import MemoryTape, Player, Recorded, in_order_of_tape, recorded_for
+from pytest_agentreplay.player import Beginning, MemoryTape, Player, Recorded, in_order_of_tape, recorded_for
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
 from pytest_agentreplay.records import HttpStep, ModelStep, RunEnd, RunStart, ToolStep
 from pytest_agentreplay.redact import redactor_for
 from pytest_agentreplay.settings import RecordPolicy, Settings
 
-__all__ = ["Outcome", "Session", "open_session", "shown_path"]
+__all__ = ["About", "Outcome", "Session", "open_replay", "open_session", "shown_path"]
 
 Action = Literal["replayed", "recorded", "continued", "kept", "nothing"]
 _USER_AGENT = re.compile(r"([A-Za-z][\w.-]*(?:/Python)?)[/ ]v?(\d[\w.+-]*)")
@@ -66,6 +67,13 @@ class Outcome:
     made: int = 0
 
 
+class About(NamedTuple):
+    """What a caller says of a run: its task, and the configuration of its agent, plain values by name."""
+
+    task: str | None = None
+    config: Mapping[str, Any] | None = None
+
+
 class Session:
     """One run: its player, and the cassette behind it."""
 
@@ -79,6 +87,9 @@ class Session:
         sources: Sequence[Recorded] = (),
         recording: Recording | None = None,
         continues: bool = False,
+        keeps: bool = False,
+        beginning: Beginning = "free",
+        words: Words | None = None,
         resumed: int = 0,
         torn: str | None = None,
         failed_before: bool = False,
@@ -89,6 +100,7 @@ class Session:
         self.reader = reader
         self.recording = recording
         self.is_open = True
+        self._keeps = keeps  # whether a replay's own tape is kept though nothing went live
         self._resumed = resumed
         self._torn = torn
         self._failed_before = failed_before  # what the cassette says; a run that passes puts it right
@@ -102,6 +114,8 @@ class Session:
             sources=sources,
             recording=recording,
             continues=continues,
+            beginning=beginning,
+            words=words or Words(),
             partial=shown_path(self._partial) if self._partial else None,
         )
 
@@ -156,7 +170,7 @@ class Session:
         done = Outcome(replayed, self.path, served, tools=played, partial=self._partial, unplayed=left)
         if continuation is None:
             return done
-        if not continuation.added:
+        if not continuation.added and not (self._keeps and continuation.entries):
             continuation.discard()
             return done
         end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(continuation))
@@ -199,36 +213,51 @@ def open_session(
     settings: Settings,
     dialects: Dialects,
     environment: Mapping[str, str] | None = None,
+    about: About | None = None,
+    words: Words | None = None,
 ) -> Session:
     """Open a session on the cassette at ``path``; secrets among the values of ``environment`` are redacted.
+
+    A recording keeps what it is told ``about`` the run.
 
     Raises :class:`CassetteError` for a damaged cassette, unless it is about to be replaced, and for one that another
     process is recording; :class:`ConfigurationError` for rules that are not understood.
     """
-    redactor = redactor_for(
-        patterns=settings.redact_patterns,
-        headers=settings.redact_headers,
-        json_names=settings.redact_json,
-        variables=settings.redact_env,
-        environment=environment,
-    )
-    rules = rule_set_for(dialects, redactor=redactor, ignore=settings.ignore, match_headers=settings.match_headers)
+    rules = _rules_of(settings, dialects, environment)
     lock = _lock_to_record(path, settings.recording)
     try:
-        return _assemble(name=name, path=path, settings=settings, reader=Reader(rules), lock=lock)
+        return _assemble(
+            name=name,
+            path=path,
+            settings=settings,
+            reader=Reader(rules),
+            lock=lock,
+            about=about or About(),
+            words=words,
+        )
     except BaseException:
         if lock is not None:
             lock.release()
         raise
 
 
-def _assemble(*, name: str, path: Path, settings: Settings, reader: Reader, lock: FileLock | None) -> Session:
+def _assemble(
+    *,
+    name: str,
+    path: Path,
+    settings: Settings,
+    reader: Reader,
+    lock: FileLock | None,
+    about: About | None,
+    words: Words | None,
+) -> Session:
     tape = load_cassette(path) if settings.recording.serves_known and path.exists() else None
     sources = [_source(tape, reader)] if tape is not None else []
     if lock is None:
         if tape is not None and settings.recording.records_missing:
             _remove_leftover(tape)
-        continuation = _continuation(tape, reader=reader, name=name) if tape and settings.replaying.goes_live else None
+        onto = continuation_path(path) if tape is not None and settings.replaying.goes_live else None
+        continuation = _continuation(tape, onto, reader=reader, name=name) if tape is not None and onto else None
         return Session(
             name=name,
             path=path,
@@ -237,9 +266,11 @@ def _assemble(*, name: str, path: Path, settings: Settings, reader: Reader, lock
             sources=sources,
             recording=continuation,
             continues=continuation is not None,
+            words=words,
         )
     redactor = reader.rules.redactor
-    recording = Recording(path, _start_of(redactor.text(name), rules=reader.rules), redactor=redactor, lock=lock)
+    start = _start_of(redactor.text(name), rules=reader.rules, about=about)
+    recording = Recording(path, start, redactor=redactor, lock=lock)
     if tape is not None:
         recording.know(tape.messages)
     resumed, torn = _resume(recording, reader) if settings.recording.serves_known else (None, None)
@@ -250,20 +281,58 @@ def _assemble(*, name: str, path: Path, settings: Settings, reader: Reader, lock
         reader=reader,
         sources=[resumed, *sources] if resumed else sources,
         recording=recording,
+        words=words,
         resumed=len(resumed.steps) if resumed else 0,
         torn=torn,
         failed_before=bool(tape and tape.end and tape.end.outcome == "failed"),
     )
 
 
-def _continuation(tape: Cassette, *, reader: Reader, name: str) -> Recording:
+def open_replay(
+    tape: Cassette,
+    *,
+    onto: Path,
+    name: str,
+    settings: Settings,
+    dialects: Dialects,
+    environment: Mapping[str, str] | None = None,
+    beginning: Beginning = "free",
+    words: Words | None = None,
+) -> Session:
+    """Open a session that replays a tape, finished or not, and writes its own to ``onto``, tagged ``replay_of``."""
+    reader = Reader(_rules_of(settings, dialects, environment))
+    return Session(
+        name=name,
+        path=tape.path,
+        settings=settings,
+        reader=reader,
+        sources=[_source(tape, reader)],
+        recording=_continuation(tape, onto, reader=reader, name=name),
+        continues=True,
+        keeps=True,
+        beginning=beginning,
+        words=words,
+    )
+
+
+def _rules_of(settings: Settings, dialects: Dialects, environment: Mapping[str, str] | None) -> RuleSet:
+    redactor = redactor_for(
+        patterns=settings.redact_patterns,
+        headers=settings.redact_headers,
+        json_names=settings.redact_json,
+        variables=settings.redact_env,
+        environment=environment,
+    )
+    return rule_set_for(dialects, redactor=redactor, ignore=settings.ignore, match_headers=settings.match_headers)
+
+
+def _continuation(tape: Cassette, path: Path, *, reader: Reader, name: str) -> Recording:
     """Return the tape of a run that replays another and may go on from it."""
     redactor = reader.rules.redactor
     start = _start_of(redactor.text(name), rules=reader.rules)
     start = start.model_copy(
         update={"replay_of": tape.start.run_id, "task": tape.start.task, "config": tape.start.config}
     )
-    path = continuation_path(tape.path)
     partial = path.with_name(f"{path.name.removesuffix('.jsonl')}.{(start.run_id or '')[:8]}.partial.jsonl")
     recording = Recording(path, start, redactor=redactor, partial=partial)
     recording.know(tape.messages)
@@ -316,8 +385,11 @@ def _remove_leftover(tape: Cassette) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _start_of(name: str, *, rules: RuleSet) -> RunStart:
+def _start_of(name: str, *, rules: RuleSet, about: About | None = None) -> RunStart:
+    task, config = about or About()
     return RunStart(
+        task=rules.redactor.value(task),
+        config=rules.redactor.value(config),
         rules=rules.digest,
         run_id=uuid.uuid4().hex,
         name=name,

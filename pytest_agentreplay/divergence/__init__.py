@@ -4,6 +4,7 @@ from pytest_agentreplay.divergence.callsite import find_call_site
 from pytest_agentreplay.divergence.changes import ABSENT, Change, alike, find_changes, find_value_changes
 from pytest_agentreplay.divergence.report import (
     Scene,
+    Words,
     report_changed,
     report_missing,
     report_order,
@@ -15,6 +16,7 @@ __all__ = [
     "ABSENT",
     "Change",
     "Scene",
+    "Words",
     "alike",
     "find_call_site",
     "find_changes",

@@ -8,19 +8,39 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.divergence.changes import ABSENT, Change, volatile_kind
 
-__all__ = ["Scene", "report_changed", "report_missing", "report_order", "report_unplayed", "show_together"]
+__all__ = ["Scene", "Words", "report_changed", "report_missing", "report_order", "report_unplayed", "show_together"]
 
 _WIDTH = 100
 _MOST_LINES = 60
 _MOST_CHANGES = 8
 _LONGEST_VALUE = 240
 _RULE = "ignore=["
+_ALLOWED = "unplayed='warn'"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a report tells its reader to write: a command of pytest's and a marker, or arguments in code.
+
+    ``{test}`` stands for the test's node id, ``{mode}`` for a record mode, ``{setting}`` for a setting with its value.
+    """
+
+    again: str = "pytest {test} --record-mode={mode}"
+    setting: str = "@pytest.mark.agent_cassette({setting})"
+
+    def record(self, test: str, mode: str) -> str:
+        """Return what records a test again, in a record mode."""
+        return self.again.replace("{test}", _quoted(test)).replace("{mode}", mode)
+
+    def set(self, setting: str) -> str:
+        """Return what makes a setting."""
+        return self.setting.replace("{setting}", setting)
 
 
 @dataclass(frozen=True)
@@ -33,6 +53,7 @@ class Scene:
 
     test: str
     cassette: str
+    words: Words = field(default_factory=Words)
     call_site: str | None = None
     lane: str = ""
     recorded: tuple[str, ...] = ()
@@ -88,7 +109,7 @@ def report_missing(scene: Scene, *, asked: str, partial: str | None = None, noun
         title = f"No cassette: the run made a {noun}, and its recording was never finished."
         verb = "Resume it (what it holds is not asked again)"
         body.append(f"  unfinished {partial}")
-    return _assemble(title, scene, body=body, advice=[f"  {verb}: pytest {_quoted(scene.test)} --record-mode=once"])
+    return _assemble(title, scene, body=body, advice=[f"  {verb}: {scene.words.record(scene.test, 'once')}"])
 
 
 def report_unplayed(scene: Scene, *, unplayed: Sequence[str], phase: str) -> str:
@@ -99,7 +120,7 @@ def report_unplayed(scene: Scene, *, unplayed: Sequence[str], phase: str) -> str
     more = [f"    … and {len(unplayed) - 10} more"] if len(unplayed) > 10 else []
     advice = [
         *_rewrite(scene, "If the run should ask for less now"),
-        "  Or allow it: @pytest.mark.agent_cassette(unplayed='warn')",
+        f"  Or allow it: {scene.words.set(_ALLOWED)}",
     ]
     return _assemble(title, scene, body=[*shown, *more], advice=advice)
 
@@ -119,12 +140,12 @@ def _assemble(title: str, scene: Scene, *, body: Iterable[str], advice: Iterable
 def _clip(line: str) -> str:
     # A name or a value may hold anything; what would end the line or cannot be printed is shown as its escape.
     line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
-    is_to_copy = "pytest " in line or _RULE in line
+    is_to_copy = "pytest " in line or "record_mode=" in line or _RULE in line
     return line if len(line) <= _WIDTH or is_to_copy else line[: _WIDTH - 1] + "…"
 
 
 def _rewrite(scene: Scene, condition: str) -> list[str]:
-    return [f"  {condition}, record again: pytest {_quoted(scene.test)} --record-mode=rewrite"]
+    return [f"  {condition}, record again: {scene.words.record(scene.test, 'rewrite')}"]
 
 
 def _quoted(test: str) -> str:

@@ -3,13 +3,14 @@
 from pytest_agentreplay.player.lanes import Lane, Lanes
 from pytest_agentreplay.player.past import in_order_of_tape
 from pytest_agentreplay.player.permissions import Approve, Decision, Policy
-from pytest_agentreplay.player.player import Player, Serve, Ticket
+from pytest_agentreplay.player.player import Beginning, Player, Serve, Ticket
 from pytest_agentreplay.player.recorded import Recorded, recorded_for
 from pytest_agentreplay.player.tape import MemoryTape, Tape
 from pytest_agentreplay.player.toolbox import ServeTool, ToolTicket
 
 __all__ = [
     "Approve",
+    "Beginning",
     "Decision",
     "Lane",
     "Lanes",

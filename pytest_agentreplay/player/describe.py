@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pytest_agentreplay.divergence import (
     Change,
     Scene,
+    Words,
     alike,
     find_changes,
     report_changed,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "Scene",
+    "Words",
     "changed",
     "compare",
     "exhausted",
@@ -39,6 +41,7 @@ __all__ = [
 
 _MOST_COMPARED = 40
 _TOOL_CALL = "tool call"
+_RESTART = "  To begin anew, live and from the start: allow_restart=True"
 _SERVED = "this recorded answer, in its place"
 
 
@@ -131,6 +134,18 @@ def with_cause(report: str, surprise: Surprise) -> str:
     ]
     title, rest = report.split("\n", 1)
     return "\n".join([title, "", *cause, rest])
+
+
+def no_beginning(report: str) -> str:
+    """Return the report of a resumed run whose first request is not the recorded one."""
+    rest = report.split("\n", 1)[1]
+    return f"Nothing to resume: the run begins with another request than the recorded one.\n{rest}\n{_RESTART}"
+
+
+def begun_anew(report: str) -> str:
+    """Return the report of a resumed run that begins anew, live."""
+    rest = report.split("\n", 1)[1]
+    return f"Begun anew: the first request is not the recorded one, so the run goes live from its start.\n{rest}"
 
 
 def changed(

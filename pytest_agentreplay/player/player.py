@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from pytest_agentreplay.cassette.order import lane_label
 from pytest_agentreplay.dialects import Message
@@ -39,7 +39,11 @@ from pytest_agentreplay.records import (
 )
 from pytest_agentreplay.settings import Settings
 
-__all__ = ["Player", "Serve", "Ticket"]
+__all__ = ["Beginning", "Player", "Serve", "Ticket"]
+
+# What a run that goes on from a recording may begin with: anything, the recorded first request, or anything with a
+# warning.
+Beginning = Literal["free", "required", "told"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ class Player:
 
     ``sources`` are the recordings to serve from, the first that knows a request first; ``recording`` is the tape to
     write to, or ``None`` where nothing may go live; ``continues`` says that it goes on from a recording that stays as
-    it is, conversation by conversation.  ``partial`` names an unfinished recording that nothing is served from.
+    it is, conversation by conversation, and ``beginning`` what it may begin with.  ``partial`` names an unfinished
+    recording that nothing is served from, ``words`` what reports tell their readers to write.
     ``clock`` gives seconds from any start.
     """
 
@@ -78,6 +83,8 @@ class Player:
     recording: WritableTape | None = None
     partial: str | None = None
     continues: bool = False
+    beginning: Beginning = "free"
+    words: describe.Words = field(default_factory=describe.Words)
     clock: Callable[[], float] = time.monotonic
     phase: Phase = "setup"
     stopped: ReplayStop | None = None
@@ -97,6 +104,11 @@ class Player:
         self._started = self.clock()
         self.tools = Toolbox(self)
         self.stand_ins = StandIns(self)
+
+    @property
+    def goes_live(self) -> bool:
+        """Whether what no recording has is made, and recorded."""
+        return self.recording is not None and (not self.continues or self.settings.replaying.goes_live)
 
     @property
     def is_recording(self) -> bool:
@@ -138,7 +150,8 @@ class Player:
             self.trail.append((lane.label, asked.hash))
             if step is not None:
                 return self._serve(step, asked, lane)
-            if self.recording is not None:
+            if self.goes_live:
+                self._check_beginning(asked, lane, call_site=call_site)
                 lane.is_live = self.continues
                 self.in_flight += 1
                 return Ticket(asked=asked, lane=lane, phase=self.phase, began=self.clock(), parent=parent)
@@ -261,6 +274,21 @@ class Player:
         report = describe.unplayed(self.scene(None), self.recorded.steps, left, phase=phases[-1])
         return ReplayDivergenceError(report, kind="unplayed")
 
+    def _check_beginning(self, asked: Asked, lane: Lane, *, call_site: Callable[[], str | None]) -> None:
+        """Refuse to go on from a run whose first request was another one, or say that this one begins anew."""
+        is_begun = self.served or self.in_flight or (self.recording is not None and self.recording.added)
+        if self.beginning == "free" or is_begun:
+            return
+        recorded = self.recorded
+        steps = [step for step in recorded.steps if isinstance(step, ModelStep | HttpStep)] if recorded else []
+        if recorded is None or not steps:
+            return
+        scene = self.scene(call_site(), lane)
+        report = describe.changed(scene, asked, steps[:1], reader=self.reader, messages=recorded.tape.messages)
+        if self.beginning == "required":
+            self.diverge("changed", describe.no_beginning(report))
+        self.warned.append(describe.begun_anew(report))
+
     def _went_on(self) -> bool:
         """Return whether something went live that its recording did not have: what it has left nobody must ask for."""
         return self.recording is not None and self.recording.added > 0
@@ -364,6 +392,7 @@ class Player:
         return describe.Scene(
             test=self.test,
             cassette=self.cassette,
+            words=self.words,
             call_site=call_site,
             lane=lane.label if lane else "",
             recorded=tuple(describe.short_name(step) for step in recorded),

@@ -140,7 +140,7 @@ class Toolbox:
         found = self._find(ticket, runs=mode == "live" or runs_inside)
         if found is not None and found.is_answer:
             return self._serve(found, ticket)
-        if found is None and player.recording is None and mode != "live":
+        if found is None and not player.goes_live and mode != "live":
             found = self._stand_in(ticket, call_site=call_site)
             if found is None:
                 self._refuse(called, call_site=call_site())

@@ -26,13 +26,8 @@ from pytest_agentreplay.plugin.shared import SharedPhase
 from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import Settings, resolve_settings
-from pytest_agentreplay.taps.frameworks import record_framework_tools
-from pytest_agentreplay.taps.http import patch_http_clients
-from pytest_agentreplay.taps.network import guard_network
+from pytest_agentreplay.taps.installation import installed_taps
 from pytest_agentreplay.taps.notes import RECORDED_PROCESS
-from pytest_agentreplay.taps.owners import Registry, installed
-from pytest_agentreplay.taps.processes import tell_child_processes
-from pytest_agentreplay.taps.threads import carry_owner_into_threads
 
 __all__ = ["Capture"]
 
@@ -41,19 +36,18 @@ class Capture:
     """The recorder of one pytest session: patched once, then asked test by test."""
 
     def __init__(self) -> None:
-        self.registry = Registry()
+        self._patches = ExitStack()
+        self._taps = self._patches.enter_context(installed_taps())
+        self.registry = self._taps.registry
         self.outcomes: list[dict[str, Any]] = []
         self._dialects = load_dialects()
         self._settings = Settings()
         self._failed: set[str] = set()  # tests whose recording was made by an attempt that failed
         self._folder = Path()
-        self._patches = ExitStack()
-        self._patches.enter_context(installed(self.registry))
-        self._patches.enter_context(patch_http_clients(self.registry))
-        self._patches.enter_context(carry_owner_into_threads(self.registry))
-        self._patches.enter_context(tell_child_processes(self.registry))
-        self._patches.enter_context(record_framework_tools(self.registry))
-        self.renew_guard = self._patches.enter_context(guard_network(self.registry))
+
+    def renew_guard(self) -> None:
+        """Wrap again what other guards of the network have unwrapped."""
+        self._taps.renew_guard()
 
     def uninstall(self) -> None:
         """Take the patches out."""
