@@ -13,6 +13,7 @@ from pytest_agentreplay.errors import (
     CassetteError,
     ConfigurationError,
     NetworkBlockedError,
+    NoRecordedOutputError,
     RecordedToolError,
     RecordingFailedError,
     ReplayDivergenceError,
@@ -29,6 +30,7 @@ from pytest_agentreplay.errors import (
 if TYPE_CHECKING:
     from pytest_agentreplay.agent_run import AgentRun
     from pytest_agentreplay.cassette import Cassette, load_cassette
+    from pytest_agentreplay.library import ReplayModel, Result, RunPlan, areplay, aresume, replay, resume, use_cassette
     from pytest_agentreplay.player import Decision, Policy
     from pytest_agentreplay.projections.costs import costs
     from pytest_agentreplay.projections.drawn import trajectory
@@ -49,13 +51,17 @@ __all__ = [
     "Decision",
     "Event",
     "NetworkBlockedError",
+    "NoRecordedOutputError",
     "Policy",
     "RecordedToolError",
     "RecordingFailedError",
     "ReplayDivergenceError",
     "ReplayDivergenceException",
     "ReplayDivergenceWarning",
+    "ReplayModel",
     "ReplayStop",
+    "Result",
+    "RunPlan",
     "SecretLeakError",
     "StrayRequestError",
     "ToolCompleted",
@@ -63,13 +69,18 @@ __all__ = [
     "ToolRefusedError",
     "UnrecordableError",
     "__version__",
+    "areplay",
+    "aresume",
     "costs",
     "event_stream",
     "load_cassette",
     "recorded_tool",
     "render_mermaid",
+    "replay",
     "replay_events",
+    "resume",
     "trajectory",
+    "use_cassette",
 ]
 
 # What brings in pydantic is imported when it is asked for: the plugin loads this package in every session.
@@ -80,14 +91,22 @@ _LAZY = {
     "Decision": "pytest_agentreplay.player",
     "Event": "pytest_agentreplay.projections.events",
     "Policy": "pytest_agentreplay.player",
+    "ReplayModel": "pytest_agentreplay.library",
+    "Result": "pytest_agentreplay.library",
+    "RunPlan": "pytest_agentreplay.library",
     "ToolCompleted": "pytest_agentreplay.projections.replayed",
+    "areplay": "pytest_agentreplay.library",
+    "aresume": "pytest_agentreplay.library",
     "costs": "pytest_agentreplay.projections.costs",
     "event_stream": "pytest_agentreplay.projections.events",
     "load_cassette": "pytest_agentreplay.cassette",
     "recorded_tool": "pytest_agentreplay.taps.tools",
     "render_mermaid": "pytest_agentreplay.projections.mermaid",
+    "replay": "pytest_agentreplay.library",
     "replay_events": "pytest_agentreplay.projections.replayed",
+    "resume": "pytest_agentreplay.library",
     "trajectory": "pytest_agentreplay.projections.drawn",
+    "use_cassette": "pytest_agentreplay.library",
 }
 
 

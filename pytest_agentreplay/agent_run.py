@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.player import Approve, Policy
+from pytest_agentreplay.projections.costs import spent
 from pytest_agentreplay.projections.events import Event, event_stream
 from pytest_agentreplay.projections.mermaid import Style, render_mermaid
 from pytest_agentreplay.projections.tools import read_tool_steps
@@ -132,3 +133,12 @@ class AgentRun:
     def usage(self) -> Usage:
         """The tokens of all model calls so far, summed; what no answer named is ``None``."""
         return sum_usage(step.usage for step in self._session.player.completed if isinstance(step, ModelStep))
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the run has spent live so far, in dollars: 0.0 in a replay, ``None`` where a price is unknown.
+
+        Prices need the extra ``prices``.
+        """
+        models = [step for step in self._session.player.completed if isinstance(step, ModelStep)]
+        return spent([step for step in models if self._session.made(step)], self._dialects)

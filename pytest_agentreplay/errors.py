@@ -8,6 +8,7 @@
         ├── CassetteError               a file that cannot be read as a cassette
         ├── RecordedToolError           a tool's recorded exception whose class is not there any more
         ├── ToolDeniedError             a tool's call that the policy denied
+        ├── NoRecordedOutputError       more model outputs were asked for than a tape holds
         └── ReplayDivergenceException   the twin of ReplayDivergenceError for multiprocessing pools
     BaseException
     └── OutcomeException (pytest)
@@ -42,6 +43,7 @@ __all__ = [
     "CassetteError",
     "ConfigurationError",
     "NetworkBlockedError",
+    "NoRecordedOutputError",
     "RecordedToolError",
     "RecordingFailedError",
     "ReplayDivergenceError",
@@ -138,6 +140,10 @@ class RecordedToolError(AgentReplayError):
 
 class ToolDeniedError(AgentReplayError):
     """The policy denied the call of a tool."""
+
+
+class NoRecordedOutputError(AgentReplayError):
+    """More model outputs were asked for than were recorded."""
 
 
 class UnrecordableError(ReplayStop):

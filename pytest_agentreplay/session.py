@@ -34,7 +34,7 @@ from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.player import Beginning, MemoryTape, Player, Recorded, in_order_of_tape, recorded_for
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
-from pytest_agentreplay.records import HttpStep, ModelStep, RunEnd, RunStart, ToolStep
+from pytest_agentreplay.records import Entry, HttpStep, ModelStep, RunEnd, RunStart, ToolStep
 from pytest_agentreplay.redact import redactor_for
 from pytest_agentreplay.settings import RecordPolicy, Settings
 
@@ -100,6 +100,7 @@ class Session:
         self.reader = reader
         self.recording = recording
         self.is_open = True
+        self._recorded: set[int] | None = None  # the steps of the sources, by identity
         self._keeps = keeps  # whether a replay's own tape is kept though nothing went live
         self._resumed = resumed
         self._torn = torn
@@ -118,6 +119,20 @@ class Session:
             words=words or Words(),
             partial=shown_path(self._partial) if self._partial else None,
         )
+
+    def made(self, step: Entry) -> bool:
+        """Return whether a step was made live in this run, and not served."""
+        if self._recorded is None:
+            self._recorded = {id(known) for source in self.player.sources for known in source.steps}
+        return id(step) not in self._recorded
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of the run that is written, or of the recorded one where nothing is."""
+        if self.recording is not None:
+            return self.recording.start.run_id
+        tape = self.player.recorded.tape if self.player.recorded else None
+        return tape.start.run_id if isinstance(tape, Cassette) else None
 
     def tape(self) -> MemoryTape:
         """Return what this run has done so far, in the order that its cassette has, or will have."""

@@ -72,7 +72,7 @@ class Recording:
         self.entries: list[Entry] = []
         self.messages: dict[str, Any] = {}
         self.added = 0  # requests and tool calls that were made, not carried
-        self._start = start
+        self.start = start
         self._redactor = redactor
         self._writer = _Writer()
         self._on_file: set[int] = set()  # by identity: the steps that a resumed partial holds already
@@ -83,7 +83,7 @@ class Recording:
 
     def steps(self) -> Sequence[Step]:
         """Return every step so far, the head first, in the order of completion."""
-        return (self._start, *self.entries)
+        return (self.start, *self.entries)
 
     @property
     def exchanges(self) -> list[ExchangeStep]:
@@ -98,7 +98,7 @@ class Recording:
         """Go on from an interrupted recording, whose steps stay on file and are taken over as they are played."""
         with self._lock:
             self.messages.update(messages)
-            rows = [_start_row(self._start, timed=True)]
+            rows = [_start_row(self.start, timed=True)]
             for step in steps:
                 rows += self._writer.rows(step, self.messages, timing=True)
                 self._on_file.add(id(step))
@@ -142,7 +142,7 @@ class Recording:
         """
         with self._lock:
             if self.entries and self._file is not None:
-                start = self._start.model_copy(update={"versions": self._start.versions | dict(versions or {})})
+                start = self.start.model_copy(update={"versions": self.start.versions | dict(versions or {})})
                 write_cassette(self.path, start=start, end=end, entries=self.entries, messages=self.messages)
                 self._close_file()
                 self.partial.unlink()
@@ -199,7 +199,7 @@ class Recording:
         if self._file is None:
             self.partial.parent.mkdir(parents=True, exist_ok=True)
             file = self.partial.open("wb", buffering=0)
-            _write_whole(file, _start_row(self._start, timed=True) + b"\n")
+            _write_whole(file, _start_row(self.start, timed=True) + b"\n")
             self._file = file
         return self._file
 

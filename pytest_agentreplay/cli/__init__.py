@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -122,6 +123,40 @@ def mermaid(
     from pytest_agentreplay.cli.tapes import load_tape
 
     print_mermaid(load_tape(tape), as_json=as_json, style=style)
+
+
+_To = Annotated[Path | None, typer.Option("--to", help="Where the new tape goes; by default NAME.replay.jsonl.")]
+
+
+@_app.command()
+def replay(
+    target: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="Builds the agent from the tape's plan.")],
+    tape: _Tape,
+    *,
+    to: _To = None,
+    as_json: _AsJson = False,
+) -> int:
+    """Run an agent against a tape, offline; exit code 1, and a report, at the first difference."""
+    from pytest_agentreplay.cli.drive import drive_replay
+
+    return drive_replay(target, tape, to=to, as_json=as_json)
+
+
+@_app.command()
+def resume(
+    target: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="Runs the agent from its start.")],
+    tape: _Tape,
+    *,
+    allow_restart: Annotated[
+        bool, typer.Option("--allow-restart", help="Begin anew, live, where the first request already differs.")
+    ] = False,
+    to: _To = None,
+    as_json: _AsJson = False,
+) -> int:
+    """Go on with a run that was cut short: free as far as its tape goes, live from there."""
+    from pytest_agentreplay.cli.drive import drive_resume
+
+    return drive_resume(target, tape, to=to, allow_restart=allow_restart, as_json=as_json)
 
 
 _Places = Annotated[list[str], typer.Argument(metavar="PATH...", help="Cassettes, folders of them, or globs.")]

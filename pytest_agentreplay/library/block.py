@@ -1,0 +1,123 @@
+"""A block of code with a cassette: the engine of marked tests, without pytest around it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from contextvars import Token
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pytest_agentreplay.agent_run import AgentRun
+from pytest_agentreplay.dialects import installed_dialects
+from pytest_agentreplay.divergence import Words
+from pytest_agentreplay.errors import ReplayDivergenceWarning
+from pytest_agentreplay.session import About, Outcome, Session, open_session, shown_path
+from pytest_agentreplay.settings import Layer, Settings, resolve_settings
+from pytest_agentreplay.taps.installation import installed_taps
+
+__all__ = ["CassetteBlock", "settings_of", "use_cassette"]
+
+
+def use_cassette(
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    task: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> CassetteBlock:
+    """Record or replay what a block of code asks models and tools, in the cassette at ``path``.
+
+    A context manager, for ``with`` and ``async with``; it gives an :class:`AgentRun`.  ``name`` is what the tape and
+    reports call the run, by default the path; ``task`` and ``config`` (instructions, tools, params: plain values) are
+    kept in the head of a recording, for :func:`replay`.  ``settings`` are those of the marker: ``record_mode``,
+    ``replay``, ``unplayed``, ``tools``, ``hosts``, ``ignore`` and so on, with the same defaults.
+
+    Raises, as the block is entered, :class:`ConfigurationError` for a setting that cannot be meant and
+    :class:`CassetteError` for a file that cannot be used; in the block and at its end
+    :class:`ReplayDivergenceError`, whatever the code in between made of it, and :class:`NetworkBlockedError`.
+    What differs where that is allowed is warned of as a :class:`ReplayDivergenceWarning`.
+    """
+    place = Path(path)
+    resolved = settings_of(settings)
+    shown = shown_path(place)
+    again = f"use_cassette({shown!r}, record_mode='{{mode}}')"
+
+    def opened() -> Session:
+        return open_session(
+            name=name or shown,
+            path=place,
+            settings=resolved,
+            dialects=installed_dialects(),
+            environment=os.environ,
+            about=About(task, config),
+            words=Words(again=again, setting=f"use_cassette({shown!r}, {{setting}})"),
+        )
+
+    return CassetteBlock(opened)
+
+
+def settings_of(settings: Mapping[str, Any]) -> Settings:
+    """Return the settings that keyword arguments add up to.  Raises :class:`ConfigurationError`."""
+    return resolve_settings([Layer("argument", settings)])
+
+
+class CassetteBlock:
+    """The context manager that :func:`use_cassette` returns; each can be entered once."""
+
+    def __init__(self, opened: Callable[[], Session]) -> None:
+        self._opened = opened
+        self._stack = ExitStack()
+        self._token: Token[Any] | None = None
+        self.session: Session | None = None
+        self.outcome: Outcome | None = None  # of a block that has ended
+
+    def __enter__(self) -> AgentRun:
+        with ExitStack() as stack:
+            self._registry = stack.enter_context(installed_taps()).registry
+            session = self.session = self._opened()
+            session.player.phase = "call"
+            self._token = self._registry.enter(session)
+            self._stack = stack.pop_all()
+        return AgentRun(session)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        session, token = self.session, self._token
+        assert session is not None
+        assert token is not None
+        with self._stack:
+            self._registry.leave(token)
+            stopped = self._judged(session, error)
+            for report in session.player.take_warnings():
+                warnings.warn(ReplayDivergenceWarning(report), stacklevel=2)
+            self.outcome = session.close(passed=error is None and stopped is None)
+        if stopped is not None and stopped is not error:
+            raise stopped from error
+
+    async def __aenter__(self) -> AgentRun:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    @staticmethod
+    def _judged(session: Session, error: BaseException | None) -> BaseException | None:
+        """Return what the block ends with, whatever the code in it made of that."""
+        player, settings = session.player, session.settings
+        if player.stopped is not None:
+            return player.stopped
+        unplayed = player.unplayed_error(("setup", "teardown", "call"))
+        if error is not None or unplayed is None or settings.unplayed == "ignore":
+            return None
+        if settings.warns_of_unplayed:
+            player.warned.append(str(unplayed))
+            return None
+        return unplayed
