@@ -96,13 +96,15 @@ class ReplayDivergenceError(ReplayStop):
     """The live run and the recording differ.
 
     ``kind`` is one of ``changed``, ``missing-cassette``, ``exhausted``, ``order`` and ``unplayed``; the message
-    is the whole report.
+    is the whole report.  ``change`` is the same for all requests that differ from their recordings in the same way,
+    ``None`` where there is nothing to compare.
     """
 
     kinds: ClassVar = ("changed", "missing-cassette", "exhausted", "order", "unplayed")
 
-    def __init__(self, report: str = "", *, kind: str = "changed") -> None:
+    def __init__(self, report: str = "", *, kind: str = "changed", change: str | None = None) -> None:
         self.kind = kind
+        self.change = change
         super().__init__(*([report] if report else []))
 
 

@@ -353,23 +353,7 @@ Entry: TypeAlias = (
     | CheckpointStep
     | ErrorStep
 )  # what stands between the head and the end of a tape
-Step: TypeAlias = Annotated[
-    RunStart
-    | ModelStep
-    | HttpStep
-    | AttemptStep
-    | ToolStep
-    | PermissionStep
-    | ApprovalStep
-    | ValueStep
-    | SignalStep
-    | TimerStep
-    | CompactionStep
-    | CheckpointStep
-    | ErrorStep
-    | RunEnd,
-    Field(discriminator="kind"),
-]
+Step: TypeAlias = Annotated[RunStart | Entry | RunEnd, Field(discriminator="kind")]
 
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pytest_agentreplay.canonical import content_hash
 from pytest_agentreplay.divergence import (
+    ABSENT,
     Change,
     Scene,
     Words,
@@ -32,6 +34,8 @@ __all__ = [
     "changed",
     "compare",
     "exhausted",
+    "fingerprint",
+    "form_of",
     "missing",
     "order",
     "short_name",
@@ -148,14 +152,23 @@ def begun_anew(report: str) -> str:
     return f"Begun anew: the first request is not the recorded one, so the run goes live from its start.\n{rest}"
 
 
-def changed(
-    scene: Scene, asked: Asked, candidates: Sequence[ExchangeStep], *, reader: Reader, messages: Mapping[str, Any]
-) -> str:
+def changed(scene: Scene, asked: Asked, compared: Comparison | None) -> str:
     """Return the report of an unknown request, compared with the recorded one that is most like it."""
-    compared = compare(asked, candidates, reader=reader, messages=messages)
     if compared is None:
         return report_changed(scene, asked=_request_line(asked.request), changes=(), nearest=None, alike=0.0)
     return _report(scene, asked, compared)
+
+
+def fingerprint(compared: Comparison | None) -> str | None:
+    """Return what is the same for all requests that differ from their recordings in the same way."""
+    if compared is None or not compared.changes:
+        return None
+    return content_hash([form_of(change) for change in compared.changes])
+
+
+def form_of(change: Change) -> list[Any]:
+    """Return a change as plain values: its path, and what stood and stands there, each in a list unless absent."""
+    return [change.path, *(None if value is ABSENT else [value] for value in (change.recorded, change.now))]
 
 
 def stood_in(scene: Scene, asked: Asked, compared: Comparison) -> str:

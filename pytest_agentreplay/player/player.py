@@ -284,7 +284,8 @@ class Player:
         if recorded is None or not steps:
             return
         scene = self.scene(call_site(), lane)
-        report = describe.changed(scene, asked, steps[:1], reader=self.reader, messages=recorded.tape.messages)
+        compared = describe.compare(asked, steps[:1], reader=self.reader, messages=recorded.tape.messages)
+        report = describe.changed(scene, asked, compared)
         if self.beginning == "required":
             self.diverge("changed", describe.no_beginning(report))
         self.warned.append(describe.begun_anew(report))
@@ -366,14 +367,15 @@ class Player:
             self.diverge("exhausted", describe.exhausted(scene, asked, times=len(known)))
         candidates = [following] if following is not None else recorded.unplayed()
         steps = [step for at in candidates if isinstance(step := recorded.steps[at], ModelStep | HttpStep)]
-        report = describe.changed(scene, asked, steps, reader=self.reader, messages=recorded.tape.messages)
-        self.diverge("changed", report)
+        compared = describe.compare(asked, steps, reader=self.reader, messages=recorded.tape.messages)
+        report = describe.changed(scene, asked, compared)
+        self.diverge("changed", report, change=describe.fingerprint(compared))
 
-    def diverge(self, kind: str, report: str) -> NoReturn:
+    def diverge(self, kind: str, report: str, *, change: str | None = None) -> NoReturn:
         """Remember a divergence, with the lock held, and raise it."""
         if self.tools.surprises:
             report = describe.with_cause(report, self.tools.surprises[0])
-        self.stopped = ReplayDivergenceError(report, kind=kind)
+        self.stopped = ReplayDivergenceError(report, kind=kind, change=change)
         self._raise(self.stopped)
 
     def raise_stopped(self) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pytest_agentreplay.canonical import canonical_json
-from pytest_agentreplay.divergence import ABSENT, Change
+from pytest_agentreplay.divergence import Change
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.reader import Asked, ToolCalled
@@ -68,7 +68,9 @@ class StandIns:
         return place
 
     def _news(self, changes: Iterable[Change]) -> list[Change]:
-        news = {form: change for change in changes if (form := _form(change)) not in self._told}
+        news = {
+            form: change for change in changes if (form := canonical_json(describe.form_of(change))) not in self._told
+        }
         self._told |= news.keys()
         return list(news.values())
 
@@ -81,8 +83,3 @@ def _is_like(step: Entry, asked: Asked) -> bool:
         return False
     request = step.request
     return request.method == asked.method and urlsplit(request.url).path == urlsplit(asked.url).path
-
-
-def _form(change: Change) -> bytes:
-    recorded, now = (None if value is ABSENT else [value] for value in (change.recorded, change.now))
-    return canonical_json([change.path, recorded, now])

@@ -20,6 +20,7 @@ from pytest_agentreplay.errors import (
     ReplayStop,
 )
 from pytest_agentreplay.plugin import options
+from pytest_agentreplay.plugin.alike import CHANGE, SharedReports
 from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
 
@@ -58,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
     options.register_marker(config)
     config.pluginmanager.register(Summary(), "agent_cassette_summary")
     config.pluginmanager.register(Goldens(), "agent_cassette_goldens")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SharedReports(), "agent_cassette_shared_reports")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -193,6 +196,9 @@ def pytest_runtest_makereport(
     attempt = item.stash.get(_ATTEMPT, None)
     if call.excinfo is not None and isinstance(call.excinfo.value, ReplayStop | AgentReplayError) and report.failed:
         report.longrepr = _words_of(call.excinfo.value, attempt)
+        change = getattr(_stop_behind(call.excinfo.value) or call.excinfo.value, "change", None)
+        if change is not None and attempt is not None and attempt.session is not None:
+            setattr(report, CHANGE, [change, attempt.session.player.test])
     capture = item.config.stash.get(_CAPTURE, None)
     if call.when == "teardown" and capture is not None:
         setattr(report, ATTRIBUTE, capture.take_outcomes())
