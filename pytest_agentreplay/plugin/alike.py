@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
 __all__ = ["CHANGE", "SharedReports"]
+
+_MOST_NAMED = 10
 
 CHANGE = "agent_cassette_change"  # what a test report carries: what names the change, and the test as one would call it
 
@@ -36,11 +39,16 @@ class SharedReports:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for tests in self._tests.values():
             if len(tests) > 1:
-                first, named = next(iter(tests)), " ".join(map(shlex.quote, tests))
-                terminalreporter.write_line(f"agent cassettes: one change stops {len(tests)} tests, told at {first}")
+                again = f"pytest {_named(tests)} --record-mode=rewrite"
                 terminalreporter.write_line(
-                    f"  if it is meant, record them again: pytest {named} --record-mode=rewrite"
+                    f"agent cassettes: one change stops {len(tests)} tests, told at {next(iter(tests))}"
                 )
+                terminalreporter.write_line(f"  if it is meant, record them again: {again}")
+
+
+def _named(tests: Collection[str]) -> str:
+    """Return what selects tests on a command line that can still be read."""
+    return " ".join(map(shlex.quote, tests)) if len(tests) <= _MOST_NAMED else "--last-failed"
 
 
 def _shortened(report: str, first: str) -> str:
