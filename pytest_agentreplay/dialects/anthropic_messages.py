@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agentreplay.canonical import parse_json
-from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, ToolResult, read_events
+from pytest_agentreplay.dialects.vocabulary import (
+    Call,
+    Dialect,
+    Message,
+    Reply,
+    ToolCall,
+    ToolResult,
+    looks_like_events,
+    read_events,
+)
 from pytest_agentreplay.normalize import CallIds, NormalRules, PathRule
 from pytest_agentreplay.records import Usage
 
@@ -75,7 +84,7 @@ def read_message(element: Any) -> Message | None:
 
 def read_reply(content: bytes, media_type: str) -> Reply | None:
     """Return the answer in a response, plain or streamed."""
-    if media_type == "text/event-stream" or content.lstrip().startswith((b"data:", b"event:", b":")):
+    if looks_like_events(content, media_type):
         return _read_stream(content)
     try:
         body = parse_json(content)

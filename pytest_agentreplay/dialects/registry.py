@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pluggy
 
-from pytest_agentreplay.dialects import anthropic_messages, openai_chat
+from pytest_agentreplay.dialects import anthropic_messages, openai_chat, openai_responses
 from pytest_agentreplay.dialects.vocabulary import Call, Dialect
 
 __all__ = ["Dialects", "hookimpl", "load_dialects"]
@@ -29,7 +29,7 @@ class _Specification:
 class _BuiltIn:
     @hookimpl
     def agentreplay_dialects(self) -> Iterable[Dialect]:
-        return (openai_chat.DIALECT, anthropic_messages.DIALECT)
+        return (openai_chat.DIALECT, *openai_responses.DIALECTS, anthropic_messages.DIALECT)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ VARIANTS = {
     "smolagents_agent": ("",),
 }
 # Read by no dialect yet: their requests are steps of kind http, and no conversation says what its tools did.
-UNREAD = ("responses", "handoff")
+UNREAD = ()
 CASES = [
     {
         "name": "-".join(filter(None, [program, variant, "stream" if stream else ""])),

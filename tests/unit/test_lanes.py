@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentreplay.dialects import Message, ToolCall
+from pytest_agentreplay.dialects import Message, Reply, ToolCall
 from pytest_agentreplay.player import Lane, Lanes
 from pytest_agentreplay.reader import Asked, HttpRequest
 from tests.unit.making import chat, make_reader, post, said, user
@@ -25,8 +25,8 @@ def _place_request(lanes: Lanes, request: HttpRequest) -> Lane:
     return lanes.place(READER.read(request), label=lambda opening, ordinal: f"{opening[3:11]}.{ordinal}")
 
 
-def _answers(text: str = "", *calls: ToolCall) -> Callable[[], tuple[Message, ...]]:
-    return lambda: (Message(role="assistant", text=text, tool_calls=calls),)
+def _answers(text: str = "", *calls: ToolCall) -> Callable[[], Reply]:
+    return lambda: Reply(messages=(Message(role="assistant", text=text, tool_calls=calls),))
 
 
 def test_a_request_that_extends_the_last_one_and_its_answer_continues_it() -> None:
@@ -195,7 +195,7 @@ def test_an_echo_counts_by_what_it_says(text: str, echo: Any, continues: bool) -
 def test_any_choice_of_several_may_be_the_one_that_is_continued() -> None:
     lanes = Lanes()
     first = _place(lanes, user("a"))
-    first.answer(lambda: (Message("assistant", "one"), Message("assistant", "two")))
+    first.answer(lambda: Reply(messages=(Message("assistant", "one"), Message("assistant", "two"))))
 
     assert _place(lanes, user("a"), said("two"), user("b")) is first
 
@@ -252,9 +252,9 @@ def test_many_conversations_that_opened_alike_are_placed_in_time_that_grows_with
 def test_answers_are_read_only_when_a_request_may_continue_them_and_once() -> None:
     reads: list[int] = []
 
-    def read() -> tuple[Message, ...]:
+    def read() -> Reply:
         reads.append(1)
-        return (Message("assistant", json.dumps(len(reads))),)
+        return Reply(messages=(Message("assistant", json.dumps(len(reads))),))
 
     lanes = Lanes()
     first = _place(lanes, user("a"))
