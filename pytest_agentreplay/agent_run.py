@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.player import Approve, MemoryTape, Policy
 from pytest_agentreplay.projections.tools import read_tool_steps
-from pytest_agentreplay.records import CompactionStep, ModelStep, ToolStep, Usage
+from pytest_agentreplay.records import CompactionStep, HttpStep, ModelStep, ToolStep, Usage
 from pytest_agentreplay.session import Session
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.taps.owners import Scope, installed_registry
@@ -125,7 +125,11 @@ class AgentRun:
     @property
     def usage(self) -> Usage:
         """The tokens of all model calls so far, summed; what no answer named is ``None``."""
-        found = [step.usage for step in self._session.player.completed if isinstance(step, ModelStep) and step.usage]
+        found = [
+            step.usage
+            for step in self._session.player.completed
+            if isinstance(step, ModelStep | HttpStep) and step.usage
+        ]
         totals: dict[str, int] = {}
         for usage in found:
             for name, count in usage.model_dump(exclude_none=True).items():

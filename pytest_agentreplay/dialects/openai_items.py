@@ -63,7 +63,7 @@ def names_of(item: Any) -> Iterable[str]:
     """Yield the ids by which a request may name an item; what a compaction holds is one too, for it is sent back."""
     if isinstance(item, dict):
         keys = ("id", "encrypted_content") if item.get("type") == "compaction" else ("id",)
-        yield from (item[key] for key in keys if isinstance(item.get(key), str))
+        yield from (name for key in keys if isinstance(name := item.get(key), str) and name)
 
 
 def names_in(items: Iterable[Any]) -> Iterable[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -52,6 +52,9 @@ _RULES = NormalRules(
 )
 
 
+_AT_WORK = ("queued", "in_progress")
+
+
 def read_call(body: Mapping[str, Any]) -> Call | None:
     """Return the call that a request body makes, or ``None`` when it has nothing that the model could go on from."""
     items = body.get("input")
@@ -88,10 +91,10 @@ def read_reply(content: bytes, media_type: str) -> Reply | None:
 
 def _reply_of(body: Mapping[str, Any]) -> Reply:
     output = [item for item in body.get("output") or () if isinstance(item, dict)]
-    details = body.get("incomplete_details") or {}
+    details, status = body.get("incomplete_details") or {}, body.get("status")
     return Reply(
         messages=_messages_in(output) if body.get("object") != "response.compaction" else (),
-        finish_reason=details.get("reason") or body.get("status"),
+        finish_reason=details.get("reason") or (None if status in _AT_WORK else status),
         usage=_usage_of(body.get("usage")),
         model=body.get("model"),
         handles=tuple(_handles_of(body, output)),
@@ -213,14 +216,11 @@ _RESPONSES = Dialect(
     ),
     providers=PROVIDERS,
 )
-_COMPACT = Dialect(
-    name="openai",
-    operation="compact",
-    path=r"/responses/compact/?$",
-    rules=_RULES,
-    read_call=read_call,
-    read_message=read_item,
-    read_reply=read_reply,
-    providers=PROVIDERS,
+_COMPACT = replace(_RESPONSES, operation="compact", path=r"/responses/compact/?$", stream_end=None)
+_RETRIEVE = replace(
+    _RESPONSES,
+    operation="retrieve",
+    method="GET",
+    path=r"/responses/(?P<id>resp_[^/]+)/?$",
 )
-DIALECTS = (_RESPONSES, _COMPACT)
+DIALECTS = (_RESPONSES, _COMPACT, _RETRIEVE)

@@ -39,11 +39,9 @@ class Dialects:
     known: tuple[Dialect, ...]
 
     def recognise(self, *, method: str, url: str) -> tuple[Dialect, ...]:
-        """Return the dialects whose path a request has."""
-        if method != "POST":
-            return ()
+        """Return the dialects whose method and path a request has."""
         path = urlsplit(url).path
-        return tuple(dialect for dialect in self.known if re.search(dialect.path, path))
+        return tuple(dialect for dialect in self.known if dialect.method == method and re.search(dialect.path, path))
 
     def read_call(self, candidates: Iterable[Dialect], body: Mapping[str, Any]) -> tuple[Dialect, Call] | None:
         """Return the first candidate that reads the body as a call, with the call."""

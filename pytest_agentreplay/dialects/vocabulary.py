@@ -81,7 +81,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: one message per choice, why the model stopped, and the tokens it took.
+    """An answer: one message per choice, why the model stopped (``None`` where it has not), and the tokens it took.
 
     ``handles`` are the ids by which a request can go on from this answer: see :class:`Call`.  ``error`` is what the
     provider says went wrong, in an answer that began well.
@@ -103,6 +103,8 @@ class Dialect:
     format after all; ``read_message`` reads one element of the conversation; ``read_reply`` reads the bytes of an
     answer given its media type, and returns ``None`` when there is no message in them.  ``stream_end`` matches what a
     complete stream ends in: an agent that has seen it has its answer, whether the connection is closed yet or not.
+    A dialect of method ``GET`` has answers that were asked for before: the group ``id`` of its path is what it is
+    known by among the handles of a :class:`Reply`.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Dialect:
     read_reply: Callable[[bytes, str], Reply | None]
     providers: Mapping[str, str] = field(default_factory=dict)
     stream_end: re.Pattern[bytes] | None = None
+    method: str = "POST"
 
     def provider_of(self, host: str) -> str:
         """Return the provider's OpenTelemetry name by the host that serves this wire format."""

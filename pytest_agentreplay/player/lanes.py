@@ -60,7 +60,7 @@ class Lane:
         """Note how the request ended; ``None`` means without an answer."""
         self.failed = read_reply is None
         self.answered = not self.failed
-        self._read_reply = read_reply
+        self._read_reply, self._reply = read_reply, None
         (self._retriable if self.failed else self._unnamed)[self] = None
 
     def is_at(self, chain: tuple[str, ...], *, base: str) -> bool:
@@ -82,6 +82,18 @@ class Lane:
         """Return the ids by which a request can go on from the last answer."""
         return self._read().handles
 
+    def gave(self, handle: str) -> bool:
+        """Return whether the last answer has this id."""
+        return self.answered and handle in self.handles()
+
+    def awaits(self, handle: str) -> bool:
+        """Return whether the last answer has this id, and the model was still at work when it was given."""
+        return self.gave(handle) and self._read().finish_reason is None
+
+    def is_opened_by_fetching(self) -> bool:
+        """Return whether the last request fetched an answer, and is in flight."""
+        return not (self.answered or self.tip or self.base)
+
     def _read(self) -> Reply:
         if self._reply is None:
             self._reply = (self._read_reply() if self._read_reply else None) or Reply()
@@ -102,6 +114,9 @@ class Lanes:
 
     def place(self, asked: Asked, *, label: Callable[[str, int], str], name: str | None = None) -> Lane:
         """Return the lane that a request belongs to: the one of that name, or the one it continues, or a new one."""
+        fetched = self._fetched(asked, name)
+        if fetched is not None:
+            return fetched
         if name is not None:
             named = self._named.setdefault(name, Lane(f"@{name}", asked.hash, is_named=True))
             self._move(named, asked)
@@ -112,6 +127,13 @@ class Lanes:
             lane = Lane(label(asked.hash, ordinal), asked.hash)
         self._move(lane, asked)
         return lane
+
+    def _fetched(self, asked: Asked, name: str | None) -> Lane | None:
+        """Return the lane whose last answer a request fetches once more: it stays where it is."""
+        if not asked.retrieves:
+            return None
+        lane = self._named_by((asked.retrieves,)) if name is None else self._named.get(name)
+        return lane if lane is not None and lane.gave(asked.retrieves) else None
 
     def _continued(self, asked: Asked) -> Lane | None:
         if asked.call is None:
@@ -135,7 +157,7 @@ class Lanes:
             for handle in lane.handles():
                 self._by_handle.setdefault(handle, {})[lane] = None
         self._unnamed.clear()
-        return next((lane for name in names for lane in self._by_handle.get(name, ())), None)
+        return next((lane for name in names for lane in self._by_handle.get(name, ()) if lane.gave(name)), None)
 
     def _move(self, lane: Lane, asked: Asked) -> None:
         if lane.tip:

@@ -148,14 +148,14 @@ class Player:
         step = self._step(ticket, timing=timing, response=kept, error=error)
         with self._lock:
             self.in_flight -= 1
-            self._answer(ticket.lane, None if error else self._reply_in(ticket.asked, kept))
+            self._answer(ticket.lane, ticket.asked, None if error else self._reply_in(ticket.asked, kept))
             self.record(step, ticket.asked.messages)
 
     def abandon(self, ticket: Ticket) -> None:
         """Forget a live call that was given up before any answer came."""
         with self._lock:
             self.in_flight -= 1
-            ticket.lane.answer(None)
+            self._answer(ticket.lane, ticket.asked, None)
 
     def call_tool(
         self,
@@ -291,10 +291,12 @@ class Player:
             self.recording.carry(step, began=self.clock() - self._started)
         self.served += 1
         self.completed.append(step)
-        self._answer(lane, None if step.error else self._reply_in(asked, step.response))
+        self._answer(lane, asked, None if step.error else self._reply_in(asked, step.response))
         return Serve(step)
 
-    def _answer(self, lane: Lane, read_reply: Callable[[], Reply | None] | None) -> None:
+    def _answer(self, lane: Lane, asked: Asked, read_reply: Callable[[], Reply | None] | None) -> None:
+        if asked.retrieves and not lane.is_opened_by_fetching() and not (read_reply and lane.awaits(asked.retrieves)):
+            return  # the same answer once more, or none, or one that the conversation has left behind
         lane.answer(read_reply)
         if read_reply is not None:
             self.tools.expect_calls_of(lane)
@@ -380,10 +382,12 @@ class Player:
             "response": response,
             "error": error,
         }
-        if asked.kind == "http":
-            return HttpStep(**common)
         reply = self.reader.read_reply(asked, response) if response is not None else None
-        return ModelStep(**common, usage=reply.usage if reply else None)
+        usage = reply.usage if reply else None
+        if asked.kind == "model":
+            return ModelStep(**common, usage=usage)
+        is_end = reply is not None and reply.finish_reason is not None
+        return HttpStep(**common, usage=usage if is_end and ticket.lane.awaits(asked.retrieves) else None)
 
 
 def _label_of_lane(opening: str, ordinal: int) -> str:

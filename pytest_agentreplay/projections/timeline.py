@@ -122,7 +122,9 @@ class _Teller:
         self._replies: dict[str, Reply] = {}
 
     def tell(self, step: ExchangeStep, *, number: int) -> Moment:
-        dialect = self._dialects.named(step.provider, step.operation) if step.kind == "model" else None
+        dialect = self._dialects.named(step.provider, step.operation)
+        if dialect is not None and step.kind == "http":
+            return Moment(number=number, step=step, reply=self._awaited(step, dialect))
         call = self._read_call(step, dialect) if dialect else None
         if dialect is None or call is None:
             return Moment(number=number, step=step)
@@ -130,6 +132,14 @@ class _Teller:
         reply = _read_reply(step, dialect)
         self._replies[step.lane] = reply
         return Moment(number=number, step=step, call=call, heard=heard, reply=reply)
+
+    def _awaited(self, step: ExchangeStep, dialect: Dialect) -> Reply:
+        """Return an answer that was fetched, unless it was whole before and has been told."""
+        before = self._replies.get(step.lane, Reply())
+        if before.finish_reason is not None:
+            return Reply()
+        self._replies[step.lane] = _read_reply(step, dialect)
+        return self._replies[step.lane]
 
     def _read_call(self, step: ExchangeStep, dialect: Dialect) -> Call | None:
         body = step.request.body

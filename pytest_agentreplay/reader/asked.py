@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -68,15 +69,33 @@ class Head:
     canonical: bytes
     candidates: tuple[Dialect, ...]
 
+    @property
+    def retrieval(self) -> Dialect | None:
+        """The dialect of an answer that is fetched again, if that is what is asked."""
+        return next((dialect for dialect in self.candidates if self.method == "GET"), None)
+
 
 class Asked:
     """A request as read: what it is known by at once, what a tape keeps when it is asked for.
 
     ``kind`` is ``model`` or ``http``; ``chain`` holds the element hashes of the conversation, empty where there is
-    none.  A conversation that is one text has the hash of a user's message.
+    none.  A conversation that is one text has the hash of a user's message.  ``retrieves`` is the id of an earlier
+    answer that this request only fetches.
     """
 
-    __slots__ = ("_body", "_elements", "_fields", "_head", "_root", "call", "chain", "dialect", "hash", "kind")
+    __slots__ = (
+        "_body",
+        "_elements",
+        "_fields",
+        "_head",
+        "_root",
+        "call",
+        "chain",
+        "dialect",
+        "hash",
+        "kind",
+        "retrieves",
+    )
 
     def __init__(
         self,
@@ -91,9 +110,10 @@ class Asked:
     ) -> None:
         self._head, self._body, self._root, self._fields, self._elements = head, body, root, fields, elements or {}
         self.hash = hash
-        self.dialect: Dialect | None = reading[0] if reading else None
+        self.dialect: Dialect | None = reading[0] if reading else head.retrieval
         self.call: Call | None = reading[1] if reading else None
         self.kind: Literal["model", "http"] = "model" if reading else "http"
+        self.retrieves = _id_in(head) if self.call is None else ""
         self.chain = self._chain_of(self.call) if self.call else ()
 
     def _chain_of(self, call: Call) -> tuple[str, ...]:
@@ -153,3 +173,8 @@ class Asked:
             return self.dialect.read_message(elements[index].value if elements else self._text_of(self.call))
         except MALFORMED:
             return None
+
+
+def _id_in(head: Head) -> str:
+    found = re.search(head.retrieval.path, urlsplit(head.url).path) if head.retrieval else None
+    return found["id"] if found else ""

@@ -179,23 +179,38 @@ def test_it(agent_run):
     assert replayed == recorded
 
 
-def test_a_response_in_the_background_is_waited_for_and_gone_on_from(suite: Suite, replay: Any) -> None:
-    recorded, replayed = replay(
-        """
+@pytest.mark.parametrize("source", ["wrapped", "transcript"])
+def test_a_response_in_the_background_is_waited_for_and_gone_on_from(
+    suite: Suite, replay: Any, capsys: pytest.CaptureFixture[str], source: str
+) -> None:
+    test = """
+WRAPPED
+def weather(city: str) -> str:
+    return f"{city}: fine"
+
 def test_it(agent_run):
-    first = create(input="hello", background=True)
-    polls = 0
+    first, polls = create(input="hello", tools=[TOOL], background=True), 0
     while first.status in ("queued", "in_progress"):
         first, polls = CLIENT.responses.retrieve(first.id), polls + 1
-    second = create(input="go on", previous_response_id=first.id)
-    say(polls, first.output_text, second.output_text, second.id)
-    assert max(len(chain) for chain in agent_run.hash_chain.values()) == 2
-""",
-        passed=1,
-    )
+    CLIENT.responses.retrieve(first.id)
+    call = first.output[-1]
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": weather(city="Paris")}
+    second = create(input=[result], previous_response_id=first.id)
+    say(polls, call.name, second.output_text, second.id)
+    assert [(step.tool_use_id, step.source) for step in agent_run.tool_steps] == [(call.call_id, "SOURCE")]
+    assert [len(chain) for chain in agent_run.hash_chain.values()] == [5]
+    assert (agent_run.turns, agent_run.usage.input_tokens) == (2, 40)
+"""
+    wrapped = "from pytest_agentreplay import recorded_tool\n@recorded_tool" if source == "wrapped" else ""
+    test = test.replace("SOURCE", source).replace("WRAPPED", wrapped)
 
-    assert "said 2 echo: hello echo: go on" in recorded
+    recorded, replayed = replay(test, passed=1)
+    capsys.readouterr()
+    main(["show", str(suite.cassette())])
+
+    assert "said 2 weather echo: Paris: fine" in recorded
     assert replayed == recorded
+    assert capsys.readouterr().out.count('assistant  weather(city="Paris")') == 1
 
 
 def test_the_other_endpoints_are_replayed(suite: Suite, replay: Any) -> None:

@@ -134,7 +134,8 @@ class Responses:
 
     def _poll(self, name: str) -> dict[str, Any]:
         self.polls[name] = self.polls.get(name, 0) + 1
-        return self.made[name] if self.polls[name] > 1 else self.made[name] | {"status": "in_progress", "output": []}
+        is_done = self.polls[name] > 1
+        return self.made[name] if is_done else self.made[name] | {"status": "in_progress", "output": [], "usage": None}
 
     def _create(self, asked: dict[str, Any]) -> Answer:
         body = response(*self._output(asked), previous_response_id=asked.get("previous_response_id"))

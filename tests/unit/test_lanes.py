@@ -344,6 +344,42 @@ def test_a_request_that_names_an_item_of_the_last_answer_continues_it(items: lis
     assert first is second is third
 
 
+def _fetch(lanes: Lanes, name: str, *, lane: str | None = None) -> Lane:
+    request = post(b"", url=f"https://api.openai.com/v1/responses/{name}", method="GET", headers=())
+    return lanes.place(READER.read(request), label=lambda opening, ordinal: f"{opening[3:11]}.{ordinal}", name=lane)
+
+
+def test_fetching_the_last_answer_belongs_to_its_lane_and_leaves_it_where_it_is() -> None:
+    lanes = Lanes()
+    first = _ask(lanes, user("a"))
+    first.answer(_named("resp_1"))
+
+    fetched = [_fetch(lanes, "resp_1"), _fetch(lanes, "resp_1")]
+
+    assert fetched == [first, first]
+    assert _ask(lanes, user("a"), said("one"), user("b")) is first
+    assert _fetch(lanes, "resp_1") is not first
+
+
+def test_an_answer_of_another_run_that_is_fetched_can_be_gone_on_from() -> None:
+    lanes = Lanes()
+    first = _fetch(lanes, "resp_1")
+    first.answer(_named("resp_1"))
+
+    assert _fetch(lanes, "resp_1") is first
+    assert _ask(lanes, "b", previous_response_id="resp_1") is first
+
+
+def test_a_named_lane_keeps_its_place_when_its_last_answer_is_fetched() -> None:
+    lanes = Lanes()
+    named = _fetch(lanes, "resp_0", lane="planner")
+    named.answer(_named("resp_1"))
+    tip = named.tip
+
+    assert _fetch(lanes, "resp_1", lane="planner") is named
+    assert (named.answered, named.tip) == (True, tip)
+
+
 def test_a_request_that_cannot_be_read_as_one_text_or_items_has_a_lane_by_its_base() -> None:
     lanes = Lanes()
     prompt = [post({"prompt": {"id": "pmpt_1"}}, url="https://api.openai.com/v1/responses") for _ in range(2)]

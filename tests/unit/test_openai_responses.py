@@ -77,7 +77,10 @@ def test_a_body_is_a_call_where_the_model_has_something_to_go_on_from(body: Any,
         ("POST", RESPONSES + "/compact", ["compact"]),
         ("POST", RESPONSES + "/input_tokens", []),
         ("POST", RESPONSES + "/resp_1/cancel", []),
-        ("GET", RESPONSES + "/resp_1", []),
+        ("GET", RESPONSES + "/resp_1", ["retrieve"]),
+        ("GET", RESPONSES + "/resp_1?stream=true", ["retrieve"]),
+        ("GET", "https://forms.example.com/forms/1/responses/2", []),
+        ("GET", RESPONSES, []),
         ("DELETE", RESPONSES + "/resp_1", []),
         ("GET", RESPONSES + "/resp_1/input_items", []),
     ],
@@ -260,10 +263,11 @@ def test_all_items_of_an_answer_are_one_message(is_streamed: bool) -> None:
         ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "max_output_tokens", None),
         ({"status": "failed", "error": {"code": "server_error", "message": "broke"}}, "failed", "server_error: broke"),
         ({"status": "failed", "error": {}}, "failed", "error"),
-        ({"status": "queued"}, "queued", None),
+        ({"status": "queued"}, None, None),
+        ({"status": "cancelled"}, "cancelled", None),
     ],
 )
-def test_an_answer_says_how_it_ended(fields: dict[str, Any], finish_reason: str, error: str | None) -> None:
+def test_an_answer_says_how_it_ended(fields: dict[str, Any], finish_reason: str | None, error: str | None) -> None:
     assert DIALECT is not None
     content = _stream(*stream_of(response(**fields)))
 
