@@ -222,6 +222,16 @@ def test_a_message_of_anthropics_is_read(message: Any, expected: Message | None)
     assert ANTHROPIC.read_message(message) == expected
 
 
+def test_what_anthropic_ran_itself_is_no_call_of_the_agents() -> None:
+    block = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}}
+
+    message = ANTHROPIC.read_message({"role": "assistant", "content": [block]})
+
+    assert message == Message("assistant")
+    assert message is not None
+    assert message.hosted_calls == (ToolCall(id="s", name="web_search", arguments='{"query":"x"}'),)
+
+
 @pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC])
 def test_a_body_with_messages_is_a_call(dialect: Dialect) -> None:
     assert dialect.read_call({"model": "m", "messages": [], "stream": True}) == Call("m", "messages", stream=True)
