@@ -132,7 +132,7 @@ class AgentRun:
     @property
     def usage(self) -> Usage:
         """The tokens of all model calls so far, summed; what no answer named is ``None``."""
-        return sum_usage(step.usage for step in self._session.player.completed if isinstance(step, ModelStep))
+        return sum_usage(getattr(step, "usage", None) for step in tuple(self._session.player.completed))
 
     @property
     def cost_usd(self) -> float | None:

@@ -211,9 +211,10 @@ class ModelStep(_Exchange):
 
 
 class HttpStep(_Exchange):
-    """Traffic that no dialect recognises."""
+    """Traffic that asks no model.  ``usage`` is that of an answer which was waited for, counted where it is whole."""
 
     kind: Literal["http"] = "http"
+    usage: Usage | None = None
 
 
 class AttemptStep(_Step):

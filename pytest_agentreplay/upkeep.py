@@ -163,12 +163,9 @@ def _count(tape: Cassette, stats: Stats) -> None:
 
 
 def _count_call(step: Any, stats: Stats) -> None:
-    if not isinstance(step, ModelStep):
-        stats.calls["http"] += 1
-        return
     body = step.request.body
     model = body.fields.get("model", "") if isinstance(body, JsonBody) else ""
-    name = f"{step.provider} {model}".rstrip()
+    name = f"{step.provider} {model}".rstrip() if isinstance(step, ModelStep) else "http"
     stats.calls[name] += 1
     if step.usage is not None:
         stats.input_tokens[name] += step.usage.input_tokens or 0

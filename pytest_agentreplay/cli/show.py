@@ -162,12 +162,15 @@ def _spoken(moment: Moment) -> Iterable[tuple[str, str, str]]:
         yield "error", step.error.text, "red"
     elif response is not None and response.status >= 400:
         yield "answer", response.content.decode("utf-8", "replace"), "red"
+    elif moment.reply.error is not None:
+        yield "error", moment.reply.error, "red"
 
 
 def _lines_of(message: Message) -> Iterable[str]:
-    if message.text or not message.tool_calls:
+    calls = (*message.hosted_calls, *message.tool_calls)
+    if message.text or not (calls or message.thinking):
         yield message.text
-    yield from (_as_call(call.name, _arguments_of(call)) for call in message.tool_calls)
+    yield from (_as_call(call.name, _arguments_of(call)) for call in calls)
 
 
 def _arguments_of(call: ToolCall) -> Any:
@@ -253,7 +256,7 @@ def _moment_as_json(moment: Moment) -> dict[str, Any]:
         "output_messages": [asdict(message) for message in reply.messages],
         "finish_reason": reply.finish_reason,
         "usage": usage.model_dump(mode="json", exclude_none=True) if usage else None,
-        "response": _response_as_json(response) | {"model": reply.model} if response else None,
+        "response": _response_as_json(response) | {"model": reply.model, "error": reply.error} if response else None,
         "error": step.error.model_dump(mode="json") if step.error else None,
         "timing": step.timing.model_dump(mode="json") if step.timing else None,
     }

@@ -1,12 +1,22 @@
 """Provider wire formats, read without any SDK.
 
-A dialect is data and two functions: ``read_call`` reads a request body, ``read_reply`` the bytes of an answer, plain or
-streamed.  Third parties add their own through the hook :func:`agentreplay_dialects`, which is how the two here are
-registered as well; the entry point group is ``agentreplay``.
+A dialect is data and three functions: ``read_call`` reads a request body, ``read_message`` one element of a
+conversation, ``read_reply`` the bytes of an answer, plain or streamed.  Third parties add their own through the hook
+:func:`agentreplay_dialects`, which is how those here are registered as well; the entry point group is ``agentreplay``.
 """
 
 from pytest_agentreplay.dialects.registry import Dialects, hookimpl, installed_dialects, load_dialects
-from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, ToolResult, read_events
+from pytest_agentreplay.dialects.stream_end import StreamEnd
+from pytest_agentreplay.dialects.vocabulary import (
+    Call,
+    Dialect,
+    Message,
+    Reply,
+    ToolCall,
+    ToolResult,
+    count_echoes,
+    read_events,
+)
 
 __all__ = [
     "Call",
@@ -14,8 +24,10 @@ __all__ = [
     "Dialects",
     "Message",
     "Reply",
+    "StreamEnd",
     "ToolCall",
     "ToolResult",
+    "count_echoes",
     "hookimpl",
     "installed_dialects",
     "load_dialects",

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agentreplay.canonical import parse_json
-from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, ToolResult, read_events
+from pytest_agentreplay.dialects.vocabulary import (
+    Call,
+    Dialect,
+    Message,
+    Reply,
+    ToolCall,
+    ToolResult,
+    looks_like_events,
+    read_events,
+)
 from pytest_agentreplay.normalize import CallIds, NormalRules, PathRule
 from pytest_agentreplay.records import Usage
 
@@ -55,11 +64,8 @@ def read_message(element: Any) -> Message | None:
     return Message(
         role=element["role"],
         text=_joined(blocks, kind="text", key="text"),
-        tool_calls=tuple(
-            ToolCall.of(id=block.get("id"), name=block.get("name"), arguments=block.get("input"))
-            for block in blocks
-            if block.get("type") == "tool_use"
-        ),
+        tool_calls=_calls_in(blocks, "tool_use"),
+        hosted_calls=_calls_in(blocks, "server_tool_use", "mcp_tool_use"),
         thinking=_joined(blocks, kind="thinking", key="thinking"),
         tool_results=tuple(
             ToolResult(
@@ -75,7 +81,7 @@ def read_message(element: Any) -> Message | None:
 
 def read_reply(content: bytes, media_type: str) -> Reply | None:
     """Return the answer in a response, plain or streamed."""
-    if media_type == "text/event-stream" or content.lstrip().startswith((b"data:", b"event:", b":")):
+    if looks_like_events(content, media_type):
         return _read_stream(content)
     try:
         body = parse_json(content)
@@ -126,6 +132,14 @@ def _finish_block(block: Mapping[str, Any]) -> dict[str, Any]:
     if not block.get("partial_json"):
         return dict(block)
     return {**block, "input": block["partial_json"]}
+
+
+def _calls_in(blocks: list[dict[str, Any]], *kinds: str) -> tuple[ToolCall, ...]:
+    return tuple(
+        ToolCall.of(id=block.get("id"), name=block.get("name"), arguments=block.get("input"))
+        for block in blocks
+        if block.get("type") in kinds
+    )
 
 
 def _joined(blocks: list[dict[str, Any]], *, kind: str, key: str) -> str:

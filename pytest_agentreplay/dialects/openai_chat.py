@@ -11,11 +11,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agentreplay.canonical import parse_json
-from pytest_agentreplay.dialects.vocabulary import Call, Dialect, Message, Reply, ToolCall, ToolResult, read_events
+from pytest_agentreplay.dialects.vocabulary import (
+    Call,
+    Dialect,
+    Message,
+    Reply,
+    ToolCall,
+    ToolResult,
+    looks_like_events,
+    read_events,
+    text_in,
+)
 from pytest_agentreplay.normalize import CallIds, NormalRules, PathRule
 from pytest_agentreplay.records import Usage
 
-__all__ = ["DIALECT"]
+__all__ = ["DIALECT", "PROVIDERS"]
+
+# By the host that serves OpenAI's formats: the provider's name in OpenTelemetry.
+PROVIDERS = {
+    "openai.azure.com": "azure.ai.openai",
+    "groq.com": "groq",
+    "mistral.ai": "mistral_ai",
+    "deepseek.com": "deepseek",
+    "perplexity.ai": "perplexity",
+    "x.ai": "x_ai",
+    "openrouter.ai": "openrouter",
+}
 
 _RULES = NormalRules(
     name="openai.chat",
@@ -52,16 +73,16 @@ def read_message(element: Any) -> Message | None:
         return None
     return Message(
         role=element["role"],
-        text=_text_of(element.get("content")) or _text_of(element.get("refusal")),
+        text=text_in(element.get("content")) or text_in(element.get("refusal")),
         tool_calls=tuple(_calls_of(element)),
-        thinking=_text_of(element.get("reasoning_content") or element.get("reasoning")),
+        thinking=text_in(element.get("reasoning_content") or element.get("reasoning")),
         tool_results=_results_of(element),
     )
 
 
 def read_reply(content: bytes, media_type: str) -> Reply | None:
     """Return the answer in a response, plain or streamed."""
-    if media_type == "text/event-stream" or content.lstrip().startswith((b"data:", b"event:", b":")):
+    if looks_like_events(content, media_type):
         return _read_stream(content)
     try:
         body = parse_json(content)
@@ -118,15 +139,6 @@ def _finish_choice(choice: Mapping[str, Any]) -> Message | None:
     return read_message({**choice, "tool_calls": calls})
 
 
-def _text_of(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = (part.get("text") or part.get("refusal") for part in content if isinstance(part, dict))
-    return "".join(part for part in parts if isinstance(part, str))
-
-
 def _calls_of(element: Mapping[str, Any]) -> list[ToolCall]:
     calls = [call for call in element.get("tool_calls") or () if isinstance(call, dict)]
     return [
@@ -164,13 +176,5 @@ DIALECT = Dialect(
     read_message=read_message,
     read_reply=read_reply,
     stream_end=re.compile(rb"data: ?\[DONE\]\r?\n\r?\n\Z"),
-    providers={
-        "openai.azure.com": "azure.ai.openai",
-        "groq.com": "groq",
-        "mistral.ai": "mistral_ai",
-        "deepseek.com": "deepseek",
-        "perplexity.ai": "perplexity",
-        "x.ai": "x_ai",
-        "openrouter.ai": "openrouter",
-    },
+    providers=PROVIDERS,
 )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pluggy
 
-from pytest_agentreplay.dialects import anthropic_messages, openai_chat
+from pytest_agentreplay.dialects import anthropic_messages, openai_chat, openai_responses
 from pytest_agentreplay.dialects.vocabulary import Call, Dialect
 
 __all__ = ["Dialects", "hookimpl", "installed_dialects", "load_dialects"]
@@ -30,7 +30,7 @@ class _Specification:
 class _BuiltIn:
     @hookimpl
     def agentreplay_dialects(self) -> Iterable[Dialect]:
-        return (openai_chat.DIALECT, anthropic_messages.DIALECT)
+        return (openai_chat.DIALECT, *openai_responses.DIALECTS, anthropic_messages.DIALECT)
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,9 @@ class Dialects:
     known: tuple[Dialect, ...]
 
     def recognise(self, *, method: str, url: str) -> tuple[Dialect, ...]:
-        """Return the dialects whose path a request has."""
-        if method != "POST":
-            return ()
+        """Return the dialects whose method and path a request has."""
         path = urlsplit(url).path
-        return tuple(dialect for dialect in self.known if re.search(dialect.path, path))
+        return tuple(dialect for dialect in self.known if dialect.method == method and re.search(dialect.path, path))
 
     def read_call(self, candidates: Iterable[Dialect], body: Mapping[str, Any]) -> tuple[Dialect, Call] | None:
         """Return the first candidate that reads the body as a call, with the call."""

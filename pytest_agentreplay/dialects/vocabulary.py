@@ -11,7 +11,19 @@ from pytest_agentreplay.canonical import canonical_json, parse_json
 from pytest_agentreplay.normalize import NormalRules
 from pytest_agentreplay.records import Usage
 
-__all__ = ["Call", "Dialect", "Message", "Reply", "ToolCall", "ToolResult", "read_events"]
+__all__ = [
+    "Call",
+    "Dialect",
+    "Message",
+    "Reply",
+    "ToolCall",
+    "ToolResult",
+    "count_echoes",
+    "join_messages",
+    "looks_like_events",
+    "read_events",
+    "text_in",
+]
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,8 @@ class ToolResult:
 class Message:
     """One message of a conversation: its role, its text, the tool calls it makes and the results it brings.
 
-    ``is_spelled_out`` says that the text stands for content that is neither text nor a tool call.
+    ``hosted_calls`` are those that the provider ran itself: nobody answers them.  ``is_spelled_out`` says that the text
+    stands for content that is neither text nor a tool call.
     """
 
     role: str
@@ -50,25 +63,38 @@ class Message:
     thinking: str = field(default="", compare=False)
     tool_results: tuple[ToolResult, ...] = field(default=(), compare=False)
     is_spelled_out: bool = field(default=False, compare=False)
+    hosted_calls: tuple[ToolCall, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A request for a completion: the model, and the key of the array that holds the conversation."""
+    """A request for a completion: the model, and the key of the array that holds the conversation.
+
+    Under that key may be one text instead, which a user says.  ``base`` is the id of what the provider remembers and
+    this request goes on from; ``named`` are the ids of items of earlier answers that it names instead of sending them.
+    """
 
     model: str
     conversation: str
     stream: bool = False
+    base: str = ""
+    named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: one message per choice, why the model stopped, and the tokens it took."""
+    """An answer: one message per choice, why the model stopped (``None`` where it has not), and the tokens it took.
+
+    ``handles`` are the ids by which a request can go on from this answer: see :class:`Call`.  ``error`` is what the
+    provider says went wrong, in an answer that began well.
+    """
 
     messages: tuple[Message, ...] = ()
     finish_reason: str | None = None
     usage: Usage | None = None
     model: str | None = None
+    handles: tuple[str, ...] = ()
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +105,8 @@ class Dialect:
     format after all; ``read_message`` reads one element of the conversation; ``read_reply`` reads the bytes of an
     answer given its media type, and returns ``None`` when there is no message in them.  ``stream_end`` matches what a
     complete stream ends in: an agent that has seen it has its answer, whether the connection is closed yet or not.
+    A dialect of method ``GET`` has answers that were asked for before: the group ``id`` of its path is what it is
+    known by among the handles of a :class:`Reply`.
     """
 
     name: str
@@ -90,6 +118,7 @@ class Dialect:
     read_reply: Callable[[bytes, str], Reply | None]
     providers: Mapping[str, str] = field(default_factory=dict)
     stream_end: re.Pattern[bytes] | None = None
+    method: str = "POST"
 
     def provider_of(self, host: str) -> str:
         """Return the provider's OpenTelemetry name by the host that serves this wire format."""
@@ -97,6 +126,48 @@ class Dialect:
             if host == suffix or host.endswith("." + suffix):
                 return provider
         return self.name
+
+
+def join_messages(first: Message, second: Message) -> Message:
+    """Return what two messages of one role say together."""
+    return Message(
+        role=first.role,
+        text=first.text + second.text,
+        tool_calls=first.tool_calls + second.tool_calls,
+        thinking="\n\n".join(filter(None, (first.thinking, second.thinking))),
+        tool_results=first.tool_results + second.tool_results,
+        hosted_calls=first.hosted_calls + second.hosted_calls,
+    )
+
+
+def count_echoes(messages: Iterable[Message | None], is_answer: Callable[[Message], bool]) -> int:
+    """Return how many messages at the start are together an answer that is sent back; 0 where none is.
+
+    Some formats send an answer back as several elements, reasoning and calls each by itself.
+    """
+    count, so_far = 0, None
+    for position, message in enumerate(messages, start=1):
+        if message is None or (so_far is not None and message.role != so_far.role):
+            break
+        so_far = message if so_far is None else join_messages(so_far, message)
+        if is_answer(so_far):
+            count = position
+    return count
+
+
+def text_in(content: Any) -> str:
+    """Return the text of a message's content: text, or a list of parts as OpenAI's formats have them."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = (part.get("text") or part.get("refusal") for part in content if isinstance(part, dict))
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def looks_like_events(content: bytes, media_type: str) -> bool:
+    """Return whether an answer is a server-sent stream, by its media type or, where that is wrong, by its look."""
+    return media_type == "text/event-stream" or content.lstrip().startswith((b"data:", b"event:", b":"))
 
 
 def read_events(content: bytes) -> Iterable[dict[str, Any]]:

@@ -33,6 +33,8 @@ _SAMPLING = frozenset(
         "top_k",
         "max_tokens",
         "max_completion_tokens",
+        "max_output_tokens",
+        "max_tool_calls",
         "seed",
         "stop",
         "stop_sequences",
@@ -40,11 +42,15 @@ _SAMPLING = frozenset(
         "frequency_penalty",
         "presence_penalty",
         "logit_bias",
+        "reasoning",
         "reasoning_effort",
         "thinking",
         "tool_choice",
         "parallel_tool_calls",
         "response_format",
+        "top_logprobs",
+        "truncation",
+        "verbosity",
     ]
 )
 _ROLE_GROUPS: Mapping[str, str] = {
@@ -55,12 +61,18 @@ _ROLE_GROUPS: Mapping[str, str] = {
     "tool": "tool result",
     "function": "tool result",
 }
+_ITEM_GROUPS: Mapping[str, str] = {  # of what has a type and no role, as in OpenAI's responses
+    "compaction": "model's own turn",
+    "item_reference": "model's own turn",
+    "reasoning": "model's own turn",
+}
 _TOP_GROUPS: Mapping[str, str] = {
     "system": "system prompt",
     "instructions": "system prompt",
     "tools": "tool schema",
     "functions": "tool schema",
     "model": "model",
+    "previous_response_id": "model's own turn",
 }
 _VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
@@ -135,14 +147,17 @@ def _walk_dict(recorded: dict[str, Any], now: dict[str, Any], *, path: str, grou
     changes: list[Change] = []
     for key in (*recorded, *(key for key in now if key not in recorded)):
         here = f"{path}.{key}" if re.fullmatch(r"[A-Za-z_][\w-]*", key) else f"{path}[{key!r}]"
-        inner = group or _group_of_key(key)
-        changes += _walk(recorded.get(key, ABSENT), now.get(key, ABSENT), path=here, group=inner)
+        first, second = recorded.get(key, ABSENT), now.get(key, ABSENT)
+        inner = group or _group_of_field(key, first, second)
+        changes += _walk(first, second, path=here, group=inner)
     return changes
 
 
-def _group_of_key(key: str) -> str:
+def _group_of_field(key: str, recorded: Any, now: Any) -> str:
     if key in ("messages", "input", "contents"):
-        return ""
+        return "user text" if isinstance(recorded, str) or isinstance(now, str) else ""
+    if key == "text" and (isinstance(recorded, dict) or isinstance(now, dict)):  # its format, not the text itself
+        return "sampling"
     return _TOP_GROUPS.get(key) or ("sampling" if key in _SAMPLING else "transport" if key == "stream" else "body")
 
 
@@ -160,7 +175,13 @@ def _group_of_message(message: Any) -> str:
     content = message.get("content")
     if isinstance(content, list) and any(isinstance(b, dict) and b.get("type") == "tool_result" for b in content):
         return "tool result"
-    return _ROLE_GROUPS.get(str(message.get("role")), "body")
+    return _ROLE_GROUPS.get(str(message.get("role"))) or _group_of_item(str(message.get("type")))
+
+
+def _group_of_item(kind: str) -> str:
+    if kind.endswith("_output"):
+        return "tool result"
+    return "model's own turn" if kind.endswith("_call") else _ITEM_GROUPS.get(kind, "body")
 
 
 def _aligned(recorded: Sequence[Any], now: Sequence[Any]) -> Iterable[tuple[Any, Any, int]]:

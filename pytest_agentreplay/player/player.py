@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from pytest_agentreplay.cassette.order import lane_label
-from pytest_agentreplay.dialects import Message
+from pytest_agentreplay.dialects import Reply
 from pytest_agentreplay.errors import RecordingFailedError, ReplayDivergenceError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane, Lanes
@@ -175,14 +175,14 @@ class Player:
         step = self._step(ticket, timing=timing, response=kept, error=error)
         with self._lock:
             self.in_flight -= 1
-            self._answer(ticket.lane, None if error else self._answers_in(ticket.asked, kept))
+            self._answer(ticket.lane, ticket.asked, None if error else self._reply_in(ticket.asked, kept))
             self.record(step, ticket.asked.messages)
 
     def abandon(self, ticket: Ticket) -> None:
         """Forget a live call that was given up before any answer came."""
         with self._lock:
             self.in_flight -= 1
-            ticket.lane.answer(None)
+            self._answer(ticket.lane, ticket.asked, None)
 
     def call_tool(
         self,
@@ -344,12 +344,14 @@ class Player:
             self.recording.carry(step, began=self.clock() - self._started)
         self.served += 1
         self.completed.append(step)
-        self._answer(lane, None if step.error else self._answers_in(asked, step.response))
+        self._answer(lane, asked, None if step.error else self._reply_in(asked, step.response))
         return Serve(step)
 
-    def _answer(self, lane: Lane, read_answers: Callable[[], tuple[Message, ...]] | None) -> None:
-        lane.answer(read_answers)
-        if read_answers is not None:
+    def _answer(self, lane: Lane, asked: Asked, read_reply: Callable[[], Reply | None] | None) -> None:
+        if asked.retrieves and not lane.is_opened_by_fetching() and not (read_reply and lane.awaits(asked.retrieves)):
+            return  # the same answer once more, or none, or one that the conversation has left behind
+        lane.answer(read_reply)
+        if read_reply is not None:
             self.tools.expect_calls_of(lane)
 
     def _refuse(self, asked: Asked, lane: Lane, *, call_site: str | None) -> NoReturn:
@@ -402,15 +404,10 @@ class Player:
             place=max(0, len(self.calls) - 1),
         )
 
-    def _answers_in(self, asked: Asked, response: Response | None) -> Callable[[], tuple[Message, ...]] | None:
+    def _reply_in(self, asked: Asked, response: Response | None) -> Callable[[], Reply | None] | None:
         if response is None or response.status >= 400:
             return None
-
-        def read() -> tuple[Message, ...]:
-            reply = self.reader.read_reply(asked, response)
-            return reply.messages if reply else ()
-
-        return read
+        return lambda: self.reader.read_reply(asked, response)
 
     def _may_stay(self, step: Entry) -> bool:
         if isinstance(step, ModelStep | HttpStep) and self._is_background(step.request.url):
@@ -440,10 +437,12 @@ class Player:
             "response": response,
             "error": error,
         }
-        if asked.kind == "http":
-            return HttpStep(**common)
         reply = self.reader.read_reply(asked, response) if response is not None else None
-        return ModelStep(**common, usage=reply.usage if reply else None)
+        usage = reply.usage if reply else None
+        if asked.kind == "model":
+            return ModelStep(**common, usage=usage)
+        is_end = reply is not None and reply.finish_reason is not None
+        return HttpStep(**common, usage=usage if is_end and ticket.lane.awaits(asked.retrieves) else None)
 
 
 def _label_of_lane(opening: str, ordinal: int) -> str:

@@ -316,9 +316,9 @@ def _is_akin(item: _Pending, called: ToolCalled) -> bool:
     try:
         asked = parse_json(item.arguments.encode("utf-8", "surrogatepass"))
     except ValueError:
-        return False
-    if not isinstance(asked, dict):
-        return False
+        asked = item.arguments
+    if not isinstance(asked, dict):  # the call of a tool that takes one text
+        return list(called.arguments.values()) == [item.arguments]
     shared = asked.keys() & called.arguments.keys()
     is_part = len(shared) == min(len(asked), len(called.arguments))
     return is_part and all(canonical_json(asked[key]) == canonical_json(called.arguments[key]) for key in shared)

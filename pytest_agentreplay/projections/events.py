@@ -6,7 +6,8 @@ What the events of a kind hold:
 
 ``run``         name, task
 ``user``        text: what the agent told the model on somebody's behalf
-``turn``        text, calls (each with id and name; with arguments where no tool event tells them), choices, stop_reason
+``turn``        text; calls, each with id and name, and with arguments where no tool event tells them; hosted_calls,
+                which the provider ran itself; choices; stop_reason
 ``tool``        name, id, arguments, result; or error (type and message), or is_error beside the result
 ``permission``  call, decision, resolution, policy, reason
 ``approval``    name, approved, approver, reason
@@ -97,7 +98,7 @@ class _Stream:
         return _told({"lane": self._names.lane(step.lane), "inside": inside, "phase": phase})
 
     def _of_moment(self, moment: Moment) -> Iterator[_Plain]:
-        if moment.step.kind == "http":
+        if moment.step.kind == "http" and not moment.reply.messages:
             return
         for message in moment.heard:
             is_result = message.tool_results and message.is_spelled_out
@@ -108,6 +109,8 @@ class _Stream:
             yield {"event": "error", **failure}
         else:
             yield self._turn(moment)
+        if moment.reply.error is not None:
+            yield {"event": "error", "message": moment.reply.error}
 
     def _turn(self, moment: Moment) -> _Plain:
         said = [self._said(message, lane=moment.step.lane) for message in moment.reply.messages]
@@ -131,7 +134,9 @@ class _Stream:
             tool = self._names.answering(name)
             told = {} if tool is not None and tool.arguments == arguments else {"arguments": arguments}
             calls.append({"id": name, "name": call.name, **told})
-        return ({"text": message.text} if message.text or not calls else {}) | ({"calls": calls} if calls else {})
+        hosted = [{"name": call.name, "arguments": arguments_of(call)} for call in message.hosted_calls]
+        text = {"text": message.text} if message.text or not (calls or hosted) else {}
+        return text | ({"hosted_calls": hosted} if hosted else {}) | ({"calls": calls} if calls else {})
 
     def _of_deed(self, deed: Deed) -> Iterator[_Plain]:
         step = deed.step

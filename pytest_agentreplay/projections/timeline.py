@@ -7,15 +7,16 @@ tool calls above all, by what it says itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_agentreplay.canonical import canonical_json
-from pytest_agentreplay.dialects import Call, Dialect, Dialects, Message, Reply
+from pytest_agentreplay.canonical import canonical_json, content_hash
+from pytest_agentreplay.dialects import Call, Dialect, Dialects, Message, Reply, count_echoes
 from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.usage import sum_usage
+from pytest_agentreplay.reader.asked import MALFORMED
 from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, ModelStep, ToolStep, Usage
 
 __all__ = ["Deed", "Moment", "Totals", "read_story", "read_timeline", "total"]
@@ -87,7 +88,7 @@ def total(tape: Tape) -> Totals:
         requests=len(tape.exchanges),
         tools=sum(isinstance(step, ToolStep) for step in tape.entries),
         lanes=len({step.lane for step in tape.exchanges}),
-        usage=sum_usage(step.usage for step in tape.exchanges if isinstance(step, ModelStep)),
+        usage=sum_usage(step.usage for step in tape.exchanges),
         seconds=max(ends, default=None),
     )
 
@@ -99,17 +100,27 @@ class _Teller:
         self._dialects = dialects
         self._messages = messages
         self._heard: dict[str, tuple[str, ...]] = {}
-        self._said: dict[str, tuple[Message, ...]] = {}
+        self._replies: dict[str, Reply] = {}
 
     def tell(self, step: ExchangeStep, *, number: int) -> Moment:
-        dialect = self._dialects.named(step.provider, step.operation) if step.kind == "model" else None
+        dialect = self._dialects.named(step.provider, step.operation)
+        if dialect is not None and step.kind == "http":
+            return Moment(number=number, step=step, reply=self._awaited(step, dialect))
         call = self._read_call(step, dialect) if dialect else None
         if dialect is None or call is None:
             return Moment(number=number, step=step)
         heard = self._hear(step, dialect, call)
         reply = _read_reply(step, dialect)
-        self._said[step.lane] = reply.messages
+        self._replies[step.lane] = reply
         return Moment(number=number, step=step, call=call, heard=heard, reply=reply)
+
+    def _awaited(self, step: ExchangeStep, dialect: Dialect) -> Reply:
+        """Return an answer that was fetched, unless it was whole before and has been told."""
+        before = self._replies.get(step.lane, Reply())
+        if before.finish_reason is not None:
+            return Reply()
+        self._replies[step.lane] = _read_reply(step, dialect)
+        return self._replies[step.lane]
 
     def _read_call(self, step: ExchangeStep, dialect: Dialect) -> Call | None:
         body = step.request.body
@@ -120,31 +131,41 @@ class _Teller:
 
     def _hear(self, step: ExchangeStep, dialect: Dialect, call: Call) -> tuple[Message, ...]:
         """Return the messages that a request adds to what its lane has heard and said."""
-        body = step.request.body
-        addresses = body.lists.get(call.conversation, ()) if isinstance(body, JsonBody) else ()
+        body, before = step.request.body, self._replies.get(step.lane, Reply())
+        elements = self._elements(body, call) if isinstance(body, JsonBody) else []
+        addresses = tuple(address for address, _ in elements)
         known = self._heard.get(step.lane, ())
         self._heard[step.lane] = addresses
-        new = addresses[len(known) :] if addresses[: len(known)] == known else addresses
-        heard = tuple(_read_messages([self._messages[address] for address in new], dialect))
-        return heard[1:] if heard and heard[0] in self._said.get(step.lane, ()) else heard
+        if addresses[: len(known)] != known or call.base in before.handles:  # all of it is new
+            known = ()
+        new = [(read, element) for _, element in elements[len(known) :] if (read := dialect.read_message(element))]
+        echoes = count_echoes((message for message, _ in new), lambda echo: echo in before.messages)
+        return tuple(_spelled_out(message, element) for message, element in new[echoes:])
+
+    def _elements(self, body: JsonBody, call: Call) -> list[tuple[str, Any]]:
+        """Return the elements of a conversation with their addresses; of one that is a text, the text."""
+        text = body.fields.get(call.conversation)
+        if isinstance(text, str):
+            return [(content_hash({"role": "user", "content": text}), text)]
+        return [(address, self._messages[address]) for address in body.lists.get(call.conversation, ())]
 
 
 def _read_reply(step: ExchangeStep, dialect: Dialect) -> Reply:
     response = step.response
     if response is None or response.status >= 400:
         return Reply()
-    return dialect.read_reply(response.content, media_type_of(response.headers)) or Reply()
-
-
-def _read_messages(elements: Iterable[Any], dialect: Dialect) -> Iterable[Message]:
-    for element in elements:
-        message = dialect.read_message(element)
-        if message is not None:
-            yield _spelled_out(message, element)
+    try:
+        return dialect.read_reply(response.content, media_type_of(response.headers)) or Reply()
+    except MALFORMED:
+        return Reply()
 
 
 def _spelled_out(message: Message, element: Any) -> Message:
-    """Return a message that says something: content that is neither text nor a tool call is told as JSON."""
-    if message.text or message.tool_calls or not isinstance(element, dict) or not element.get("content"):
+    """Return a message that says something: what is neither text nor a call is told as JSON, or by its type."""
+    if message.text or message.tool_calls or message.hosted_calls or message.thinking or not isinstance(element, dict):
         return message
-    return replace(message, text=canonical_json(element["content"]).decode("utf-8"), is_spelled_out=True)
+    if element.get("content"):
+        return replace(message, text=canonical_json(element["content"]).decode("utf-8"), is_spelled_out=True)
+    if isinstance(element.get("type"), str):
+        return replace(message, text=f"[{element['type']}]", is_spelled_out=True)
+    return message

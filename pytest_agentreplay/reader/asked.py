@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from pytest_agentreplay.canonical import content_hash
 from pytest_agentreplay.dialects import Call, Dialect, Message
 from pytest_agentreplay.records import Body, JsonBody, Request
 
@@ -67,15 +69,33 @@ class Head:
     canonical: bytes
     candidates: tuple[Dialect, ...]
 
+    @property
+    def retrieval(self) -> Dialect | None:
+        """The dialect of an answer that is fetched again, if that is what is asked."""
+        return next((dialect for dialect in self.candidates if self.method == "GET"), None)
+
 
 class Asked:
     """A request as read: what it is known by at once, what a tape keeps when it is asked for.
 
     ``kind`` is ``model`` or ``http``; ``chain`` holds the element hashes of the conversation, empty where there is
-    none.
+    none.  A conversation that is one text has the hash of a user's message.  ``retrieves`` is the id of an earlier
+    answer that this request only fetches.
     """
 
-    __slots__ = ("_body", "_elements", "_fields", "_head", "_root", "call", "chain", "dialect", "hash", "kind")
+    __slots__ = (
+        "_body",
+        "_elements",
+        "_fields",
+        "_head",
+        "_root",
+        "call",
+        "chain",
+        "dialect",
+        "hash",
+        "kind",
+        "retrieves",
+    )
 
     def __init__(
         self,
@@ -90,11 +110,22 @@ class Asked:
     ) -> None:
         self._head, self._body, self._root, self._fields, self._elements = head, body, root, fields, elements or {}
         self.hash = hash
-        self.dialect: Dialect | None = reading[0] if reading else None
+        self.dialect: Dialect | None = reading[0] if reading else head.retrieval
         self.call: Call | None = reading[1] if reading else None
         self.kind: Literal["model", "http"] = "model" if reading else "http"
-        conversation = self._elements.get(self.call.conversation, ()) if self.call else ()
-        self.chain = tuple([element.hash for element in conversation])
+        self.retrieves = _id_in(head) if self.call is None else ""
+        self.chain = self._chain_of(self.call) if self.call else ()
+
+    def _chain_of(self, call: Call) -> tuple[str, ...]:
+        elements = self._elements.get(call.conversation)
+        if elements is not None:
+            return tuple([element.hash for element in elements])
+        text = self._text_of(call)
+        return () if text is None else (content_hash({"role": "user", "content": text}),)
+
+    def _text_of(self, call: Call) -> str | None:
+        value = self._fields.values.get(call.conversation) if self._fields else None
+        return value if isinstance(value, str) else None
 
     @property
     def url(self) -> str:
@@ -138,6 +169,12 @@ class Asked:
         if self.call is None or self.dialect is None:
             return None
         try:
-            return self.dialect.read_message(self._elements[self.call.conversation][index].value)
+            elements = self._elements.get(self.call.conversation)
+            return self.dialect.read_message(elements[index].value if elements else self._text_of(self.call))
         except MALFORMED:
             return None
+
+
+def _id_in(head: Head) -> str:
+    found = re.search(head.retrieval.path, urlsplit(head.url).path) if head.retrieval else None
+    return found["id"] if found else ""

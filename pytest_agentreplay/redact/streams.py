@@ -15,7 +15,7 @@ Span = tuple[int, int, str]  # where a secret begins and ends, and the token for
 _DATA_LINE = re.compile(r"^(data:[ ]?)(.*?)(\r?)$", re.MULTILINE)
 _Path = tuple[str | int, ...]
 _Place = tuple[int, _Path]  # which event, and where in it
-_INDEX_NAMES = ("index", "output_index", "content_index")  # which of several texts a piece belongs to
+_INDEX_NAMES = ("index", "output_index", "content_index", "summary_index")  # which of several texts a piece belongs to
 
 
 def redact_event_stream(text: str, *, find_spans: Callable[[str], Iterable[Span]]) -> str:

@@ -19,6 +19,7 @@ import vcr
 from vcr.patch import PATCHER_NAMES
 from vcr.persisters.filesystem import CassetteNotFoundError
 
+from pytest_agentreplay.dialects import StreamEnd
 from pytest_agentreplay.divergence import find_call_site
 from pytest_agentreplay.payloads import cut
 from pytest_agentreplay.player import Player, Serve, Ticket
@@ -29,7 +30,6 @@ from pytest_agentreplay.taps.owners import Owner, Registry
 __all__ = ["patch_http_clients"]
 
 _CLIENTS = ("httpx", "httpx2")
-_LONGEST_STREAM_END = 256
 
 # What belongs to one connection or one moment, not to the answer; encoding and length, because content is kept decoded.
 _DROPPED_HEADERS = frozenset(
@@ -188,7 +188,8 @@ class _Recorder:
         self._headers: list[tuple[str, str]] = []
         self._is_encoded = False
         self._chunks: list[bytes] = []
-        self._tail = b""
+        dialect = ticket.asked.dialect
+        self._end = StreamEnd(dialect.stream_end) if dialect is not None and dialect.stream_end is not None else None
         self._done = False
 
     def head(self, response: Any) -> None:
@@ -199,11 +200,8 @@ class _Recorder:
     def chunk(self, chunk: bytes) -> None:
         """Keep a chunk before the agent gets it; with the last of a stream the answer is complete, and recorded."""
         self._chunks.append(chunk)
-        dialect = self._ticket.asked.dialect
-        if dialect is not None and dialect.stream_end is not None and not self._is_encoded:
-            self._tail = (self._tail + chunk)[-_LONGEST_STREAM_END:]
-            if dialect.stream_end.search(self._tail):
-                self.finish()
+        if self._end is not None and not self._is_encoded and self._end.is_in(chunk):
+            self.finish()
 
     def finish(self, *, truncated: bool = False) -> None:
         if not self._done:

@@ -13,7 +13,8 @@ import pytest_agentreplay
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.records import TransportError
 from tests.support.openai import completion
-from tests.support.tapes import EVENTS, Told, chat, write_cassette, write_partial
+from tests.support.openai_responses import calls, response, says, thinks
+from tests.support.tapes import EVENTS, RESPONSES, Told, chat, write_cassette, write_partial
 
 ASK = {"role": "user", "content": "what is 6 x 7?"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "multiply", "arguments": '{"a": 6, "b": 7}'}}
@@ -376,3 +377,59 @@ def test_a_reader_that_stops_early_sees_no_traceback(tmp_path: Path) -> None:
 
     running.wait(timeout=60)
     assert error == b""
+
+
+def test_a_conversation_that_the_provider_remembers_is_told_with_what_the_provider_did(
+    tmp_path: Path, show: Callable[..., str]
+) -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "Paris"}}
+    first = response(thinks("Hm."), search, says("Let me look."), {**calls("weather", city="Paris"), "call_id": "c"})
+    result = {"type": "function_call_output", "call_id": "c", "output": "fine"}
+    exchanges = [
+        Told({"model": "m", "input": "How is it?"}, first, url=RESPONSES),
+        Told(
+            {"model": "m", "input": [result], "previous_response_id": first["id"]},
+            response(says("Fine.")),
+            url=RESPONSES,
+        ),
+    ]
+    cassette = write_cassette(tmp_path / "it.jsonl", exchanges)
+
+    lines = show(cassette).splitlines()[5:-2]
+    steps = steps_of(show(cassette, "--json"))
+
+    assert [line.strip() for line in lines if not line[0].isdigit()] == [
+        "user       How is it?",
+        "assistant  Let me look.",
+        'assistant  web_search(query="Paris", type="search")',
+        'assistant  weather(city="Paris")',
+        "tool       fine",
+        "assistant  Fine.",
+    ]
+    assert [line.split("  ")[2] for line in lines if line[0].isdigit()] == ["openai responses m"] * 2
+    assert len({step["lane"] for step in steps}) == 1
+    assert steps[0]["output_messages"][0]["thinking"] == "Hm."
+    assert steps[0]["usage"]["reasoning_tokens"] == 3
+
+
+def test_the_items_of_an_answer_are_not_told_again_when_the_agent_sends_them_back(
+    tmp_path: Path, show: Callable[..., str]
+) -> None:
+    first = response(thinks("Hm."), says("Let me look."), {**calls("weather", city="Paris"), "call_id": "c"})
+    result = {"type": "function_call_output", "call_id": "c", "output": "fine"}
+    asked = [{"role": "user", "content": "How is it?"}]
+    compaction = {"type": "compaction", "encrypted_content": "gAAA"}
+    exchanges = [
+        Told({"model": "m", "input": asked}, first, url=RESPONSES),
+        Told({"model": "m", "input": [*asked, *first["output"], result]}, response(says("Fine.")), url=RESPONSES),
+        Told({"model": "m", "input": [compaction, *asked, *asked]}, response(says("Fine.")), url=RESPONSES),
+    ]
+    cassette = write_cassette(tmp_path / "it.jsonl", exchanges)
+
+    steps = steps_of(show(cassette, "--json"))
+
+    heard = [[(message["role"], message["text"]) for message in step["input_messages"]] for step in steps]
+    question = ("user", "How is it?")
+    assert sorted(heard) == sorted(
+        [[question], [("tool", "fine")], [("assistant", "[compaction]"), question, question]]
+    )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
 
 from pytest_agentreplay.dialects import Reply, load_dialects
+from pytest_agentreplay.player import Lanes
 from pytest_agentreplay.reader import Asked, HttpRequest, Reader, rule_set_for
 from pytest_agentreplay.records import Response
 from pytest_agentreplay.redact import redactor_for
@@ -21,7 +23,7 @@ MODEL_STEPS = {
     "azure.ai.openai": 4,
     "groq": 3,
     "mistral_ai": 1,
-    "openai": 15,
+    "openai": 25,
     "openrouter": 3,
 }
 HTTP_STEPS = {
@@ -29,7 +31,7 @@ HTTP_STEPS = {
     "aiplatform.googleapis.com": 2,
     "api.anthropic.com": 3,
     "api.cohere.com": 4,
-    "api.openai.com": 21,
+    "api.openai.com": 11,
     "api.perplexity.ai": 1,
     "api.voyageai.com": 1,
     "api.writer.com": 2,
@@ -56,8 +58,21 @@ TOOL_CALLS = {
     "pydantic-ai__test_mcptoolset_in_temporal_workflow.yaml#3": [["ask_question"]],
     "pydantic-ai__test_tool_use_failed_error.yaml#1": [["get_something_by_name"]],
     "aux/pydantic-ai__test_snowflake_tool_calling.yaml#0": [["get_weather"]],
+    "dd-trace-py__test_multiple_agent_handoffs.yaml#0": [["research"]],
+    "dd-trace-py__test_multiple_agent_handoffs.yaml#1": [["transfer_to_summarizer"]],
 }
-FINISH_REASONS = {"stop": 13, "end_turn": 4, "tool_calls": 4, "tool_use": 1, "": 2}
+COMPACTION = "pydantic-ai__test_openai_responses_compact_messages.yaml#2"  # an answer that says nothing, and never ends
+FINISH_REASONS = {"completed": 6, None: 1, "stop": 13, "end_turn": 4, "tool_calls": 4, "tool_use": 1, "": 2}
+
+TOKENS_OF_RESPONSES = [
+    (334, 23),
+    (812, 44),
+    (173, 11),
+    (29, 9),
+    (51, 9),
+    (156, 190),
+    (298, 8),
+]  # handoffs, then a compaction
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +116,11 @@ def _response_of(exchange: Exchange) -> Response:
     return Response(status=exchange.status, headers=headers, content=exchange.response_body)
 
 
-def test_chat_completions_and_anthropic_messages_are_model_steps_and_all_else_is_http(
+def test_openais_and_anthropics_completions_are_model_steps_and_all_else_is_http(
     read: list[tuple[Exchange, Asked]],
 ) -> None:
     spoken = {
-        exchange.name: urlsplit(exchange.url).path.endswith("/chat/completions")
+        exchange.name: urlsplit(exchange.url).path.endswith(("/chat/completions", "/responses", "/responses/compact"))
         or exchange.url.partition("?")[0] == "https://api.anthropic.com/v1/messages"
         for exchange, _ in read
     }
@@ -155,20 +170,20 @@ def test_every_good_answer_says_something_or_calls_tools(answered: dict[str, Rep
         for name, reply in answered.items()
         if any(message.tool_calls for message in reply.messages)
     }
-    silent = [
-        name for name, reply in answered.items() if name not in called and not all(m.text for m in reply.messages)
-    ]
+    said = {name: "".join(message.text for message in reply.messages) for name, reply in answered.items()}
 
-    assert len(answered) == 24
+    silent = [name for name, text in said.items() if not text and name not in called]
+
+    assert len(answered) == 31
     assert called == TOOL_CALLS
-    assert silent == []
+    assert silent == [COMPACTION]
 
 
 def test_every_good_answer_names_its_model_its_usage_and_why_it_stopped(answered: dict[str, Reply]) -> None:
     usages = [reply.usage for reply in answered.values()]
 
     assert Counter(reply.finish_reason for reply in answered.values()) == FINISH_REASONS
-    assert all(reply.model for reply in answered.values())
+    assert [name for name, reply in answered.items() if not reply.model] == [COMPACTION]
     assert all(usage and usage.input_tokens and usage.output_tokens for usage in usages)
 
 
@@ -177,7 +192,7 @@ def test_an_answer_of_status_4xx_says_nothing(read: list[tuple[Exchange, Asked]]
 
     replies = [reader.read_reply(asked, _response_of(exchange)) for exchange, asked in refused]
 
-    assert replies == [None] * 7
+    assert replies == [None] * 10
 
 
 @pytest.mark.parametrize(
@@ -187,6 +202,7 @@ def test_an_answer_of_status_4xx_says_nothing(read: list[tuple[Exchange, Asked]]
         ("pydantic-ai__test_tool_use_failed_error.yaml", 1),
         ("aux/pydantic-ai__test_snowflake_tool_calling.yaml", 0),
         ("pydantic-ai__test_mcptoolset_in_temporal_workflow.yaml", 3),
+        ("dd-trace-py__test_multiple_agent_handoffs.yaml", 0),
     ],
 )
 def test_a_client_sends_back_the_calls_that_were_read(
@@ -207,3 +223,34 @@ def test_a_client_sends_back_the_calls_that_were_read(
 
 def _after(file: str, turn: int) -> list[str]:
     return [f"{file}#{index}" for index in range(turn + 1, turn + 9)]
+
+
+@pytest.mark.parametrize(
+    ("file", "lanes"),
+    [
+        ("dd-trace-py__test_multiple_agent_handoffs.yaml", ["a", "a", "a"]),
+        ("pydantic-ai__test_openai_responses_compact_messages.yaml", ["a", "a", "a", "a"]),
+        ("chatlas__test_parallel_chat_error_continue_mode.yaml", ["a", "b", "c"]),
+    ],
+)
+def test_responses_are_told_apart_by_conversation(
+    read: list[tuple[Exchange, Asked]], reader: Reader, file: str, lanes: list[str]
+) -> None:
+    placed, live = [], Lanes()
+
+    for exchange, asked in read:
+        if exchange.file == file:
+            lane = live.place(asked, label=lambda opening, ordinal: f"{opening}.{ordinal}")
+            lane.answer(partial(reader.read_reply, asked, reader.redact_response(_response_of(exchange))))
+            placed.append(lane.label)
+
+    names = dict(zip(dict.fromkeys(placed), "abc", strict=False))
+    assert [names[label] for label in placed] == lanes
+
+
+def test_the_tokens_of_responses_are_read(answered: dict[str, Reply]) -> None:
+    usages = [reply.usage for name, reply in answered.items() if "compact_messages" in name or "handoffs" in name]
+
+    tokens = [(usage.input_tokens, usage.output_tokens) for usage in usages if usage]
+
+    assert tokens == TOKENS_OF_RESPONSES

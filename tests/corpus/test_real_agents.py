@@ -26,7 +26,7 @@ from tests.corpus.running import Finished, lay_out, run_pytest
 pytestmark = pytest.mark.corpus
 
 RESULT = "Paris is 18C and sunny at 12:00; Tokyo is 25C and cloudy."
-PLAIN = ("openai_chat", "anthropic_sdk")
+PLAIN = ("openai_chat", "openai_responses", "anthropic_sdk")
 STREAMED = tuple(f"{name}-stream" for name in PLAIN)
 RETRIED = tuple(f"{name}-flaky503" for name in (*PLAIN, *STREAMED))
 SLOW = tuple(f"{name}-slowsse" for name in STREAMED)
@@ -36,10 +36,22 @@ CASES = (*PLAIN, *STREAMED, *RETRIED, *SLOW)
 CASES_WITH = {"same_ids": CASES, "random_ids": (*PLAIN, *STREAMED)}
 
 _KEPT = "kept"  # where the cassettes of the first recording are put away
-_MADE_ID = re.compile(r"\b(call_|chatcmpl-|toolu_|msg_|req_)[0-9a-f]{24}\b")
+_MADE_ID = re.compile(r"\b(call_|chatcmpl-|fc_|toolu_|msg_|req_|resp_)[0-9a-f]{24}\b")
 _CALLS = {
     "openai_chat": ("call_", ""),
+    "openai_responses": ("call_", ""),
     "anthropic_sdk": ("toolu_", "Let me look that up."),
+}
+_ROLES = {
+    "openai_chat": ["system", "user", "assistant", "tool", "tool", "assistant", "tool"],
+    "openai_responses": ["user", "assistant", "assistant", "tool", "tool", "assistant", "tool"],
+    "anthropic_sdk": ["user", "assistant", "user", "assistant", "user"],
+}
+# How an answer ends that calls tools, and one that does not.
+_ENDINGS = {
+    "openai_chat": ("tool_calls", "stop"),
+    "openai_responses": ("completed", "completed"),
+    "anthropic_sdk": ("tool_use", "end_turn"),
 }
 
 
@@ -227,7 +239,8 @@ def test_every_request_is_a_model_step_of_one_conversation(recorded: Recorded, n
 
     provider = "openai" if name.startswith("openai") else "anthropic"
 
-    assert {(step.kind, step.provider, step.operation) for step in exchanges} == {("model", provider, "chat")}
+    operation = "responses" if name.startswith("openai_responses") else "chat"
+    assert {(step.kind, step.provider, step.operation) for step in exchanges} == {("model", provider, operation)}
     assert len({step.lane for step in exchanges}) == 1
     assert [step.error for step in exchanges] == [None] * len(exchanges)
 
@@ -236,7 +249,7 @@ def test_every_request_is_a_model_step_of_one_conversation(recorded: Recorded, n
 def test_the_recorded_answers_read_as_what_the_model_said(recorded: Recorded, name: str) -> None:
     program = name.partition("-")[0]
     prefix, preface = _CALLS[program]
-    called, stopped = ("tool_calls", "stop") if program == "openai_chat" else ("tool_use", "end_turn")
+    called, stopped = _ENDINGS[program]
 
     replies = [reply for reply in _read_replies(recorded.cassette(name)) if reply is not None]
 
@@ -285,14 +298,14 @@ def test_an_answer_of_status_503_has_no_usage_and_says_nothing(recorded: Recorde
 @pytest.mark.parametrize("name", CASES)
 def test_the_last_request_holds_the_whole_conversation(recorded: Recorded, name: str) -> None:
     cassette = recorded.cassette(name)
-    [dialect] = [known for known in load_dialects().known if known.name == cassette.exchanges[-1].provider]
+    last = cassette.exchanges[-1]
+    dialect = load_dialects().named(last.provider, last.operation)
+    assert dialect is not None
 
-    addresses = cassette.exchanges[-1].request.body.lists["messages"]
+    addresses = last.request.body.lists["input" if dialect.operation == "responses" else "messages"]
     messages = [dialect.read_message(cassette.messages[address]) for address in addresses]
 
-    assert [message.role for message in messages if message] == (
-        ["system", "user", "assistant", "tool", "tool", "assistant", "tool"]
-        if name.startswith("openai")
-        else ["user", "assistant", "user", "assistant", "user"]
+    assert [message.role for message in messages if message] == _ROLES[name.partition("-")[0]]
+    assert [len(message.tool_calls) for message in messages if message and message.tool_calls] == (
+        [1, 1, 1] if name.startswith("openai_responses") else [2, 1]
     )
-    assert [len(message.tool_calls) for message in messages if message and message.role == "assistant"] == [2, 1]

@@ -62,11 +62,14 @@ SECRET = frozenset({"anthropic-organization-id", "openai-organization", "openai-
 WITH_PASSWORDS = "mirascope__streams-tool-calls-and-resumes-with-results.har"
 # How many requests each conversation with a model has, where a file holds more than one request to a model.
 CONVERSATIONS = {
+    "chatlas__test_parallel_chat_error_continue_mode.yaml": [1, 1, 1],
     "crewAI__TestAgentExecutorPlanning.test_planning_handles_sequential_dependency_task.yaml": [1] * 9,
+    "dd-trace-py__test_multiple_agent_handoffs.yaml": [3],
     WITH_PASSWORDS: [2],
     "openllmetry__test_chat_reasoning.yaml": [1, 3],  # one request, answered, then sent again until it was given up
     "pydantic-ai__test_anthropic_web_fetch_tool.yaml": [2],
     "pydantic-ai__test_mcptoolset_in_temporal_workflow.yaml": [2],
+    "pydantic-ai__test_openai_responses_compact_messages.yaml": [4],  # the third compacts, the fourth goes on from it
     "pydantic-ai__test_openrouter_errors_raised.yaml": [3],
     "pydantic-ai__test_tool_use_failed_error.yaml": [1, 2],
     "aux/pydantic-ai__test_snowflake_tool_calling.yaml": [2],

@@ -16,6 +16,7 @@ from pytest_agentreplay.session import Session, open_session
 from pytest_agentreplay.settings import Settings
 
 OPENAI = "https://api.openai.com/v1/chat/completions"
+RESPONSES = "https://api.openai.com/v1/responses"
 ANTHROPIC = "https://api.anthropic.com/v1/messages"
 JSON = (("content-type", "application/json"),)
 EVENTS = (("content-type", "text/event-stream"),)

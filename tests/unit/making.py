@@ -16,18 +16,21 @@ from pytest_agentreplay.redact import redactor_for
 __all__ = [
     "CHAT",
     "JSON",
+    "RESPONSES",
     "answer",
     "chat",
     "conversation",
     "make_reader",
     "post",
     "record",
+    "responses",
     "said",
     "step_for",
     "user",
 ]
 
 CHAT = "https://api.openai.com/v1/chat/completions"
+RESPONSES = "https://api.openai.com/v1/responses"
 JSON = (("content-type", "application/json"),)
 DIALECTS = load_dialects()
 REDACTOR = redactor_for()
@@ -58,6 +61,12 @@ def said(text: str) -> dict[str, str]:
 def chat(*messages: Any, **fields: Any) -> HttpRequest:
     """Return a chat completion request."""
     return post({"model": "m", "messages": list(messages), **fields})
+
+
+def responses(*items: Any, **fields: Any) -> HttpRequest:
+    """Return a request of the responses API: one text, or items."""
+    is_text = len(items) == 1 and isinstance(items[0], str)
+    return post({"model": "m", "input": items[0] if is_text else list(items), **fields}, url=RESPONSES)
 
 
 def answer(text: str, *, status: int = 200) -> Response:

@@ -14,8 +14,9 @@ from pytest_agentreplay.dialects import Call, Dialect, Message, Reply, ToolCall,
 from pytest_agentreplay.normalize import NormalRules
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Response, Usage
+from tests.support.openai_responses import calls, response, says, stream_of, thinks
 from tests.unit.documents import any_json
-from tests.unit.making import CHAT, JSON, chat, make_reader, post, user
+from tests.unit.making import CHAT, JSON, RESPONSES, chat, make_reader, post, user
 
 DIALECTS = load_dialects()
 OPENAI, ANTHROPIC = (
@@ -221,6 +222,16 @@ def test_a_message_of_anthropics_is_read(message: Any, expected: Message | None)
     assert ANTHROPIC.read_message(message) == expected
 
 
+def test_what_anthropic_ran_itself_is_no_call_of_the_agents() -> None:
+    block = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}}
+
+    message = ANTHROPIC.read_message({"role": "assistant", "content": [block]})
+
+    assert message == Message("assistant")
+    assert message is not None
+    assert message.hosted_calls == (ToolCall(id="s", name="web_search", arguments='{"query":"x"}'),)
+
+
 @pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC])
 def test_a_body_with_messages_is_a_call(dialect: Dialect) -> None:
     assert dialect.read_call({"model": "m", "messages": [], "stream": True}) == Call("m", "messages", stream=True)
@@ -309,6 +320,9 @@ def test_events_that_are_no_json_objects_are_passed_over() -> None:
 
 # Answers and messages that break their own format
 
+RESPONSE = response(thinks("Hm."), says("one"), calls("look", a=1), conversation={"id": "conv_1"}, error={"code": "x"})
+RESPONSE_EVENTS = stream_of(RESPONSE)[1:-1]
+
 ODD = [None, 5, -1, 1.5, True, "x", "", [], {}, [5], [None], ["x"], [[1]], {"a": 1}, [{}], [{"a": 1}], "\ud800", 2**70]
 
 
@@ -337,11 +351,13 @@ def _damaged(value: Any) -> Iterator[Any]:
         (CHAT, OPENAI_CHUNKS, True),
         (MESSAGES, ANTHROPIC_ANSWER, False),
         (MESSAGES, ANTHROPIC_EVENTS, True),
+        (RESPONSES, RESPONSE, False),
+        (RESPONSES, RESPONSE_EVENTS, True),
     ],
 )
 def test_a_damaged_answer_never_raises(url: str, answer: Any, is_streamed: bool) -> None:
     reader = make_reader()
-    asked = reader.read(post({"messages": []}, url=url))
+    asked = reader.read(post({"messages": [], "input": []}, url=url))
     headers = (("content-type", EVENTS),) if is_streamed else JSON
 
     for damaged in _damaged(answer):
@@ -352,22 +368,29 @@ def test_a_damaged_answer_never_raises(url: str, answer: Any, is_streamed: bool)
 
 @pytest.mark.parametrize(
     ("url", "message"),
-    [(CHAT, OPENAI_ANSWER["choices"][0]["message"]), (MESSAGES, ANTHROPIC_ANSWER)],  # type: ignore[index]
+    [
+        (CHAT, OPENAI_ANSWER["choices"][0]["message"]),  # type: ignore[index]
+        (MESSAGES, ANTHROPIC_ANSWER),
+        *((RESPONSES, item) for item in RESPONSE["output"]),
+        (RESPONSES, {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]}),
+    ],
 )
 def test_a_damaged_message_never_raises(url: str, message: Any) -> None:
     reader = make_reader()
 
     for damaged in _damaged(message):
-        asked = reader.read(post({"messages": [damaged]}, url=url))
+        asked = reader.read(post({"messages": [damaged], "input": [damaged]}, url=url))
         read = asked.message_at(0)
         assert read is None or isinstance(read, Message)
 
 
 @given(value=any_json)
-@pytest.mark.parametrize("url", [CHAT, MESSAGES])
+@pytest.mark.parametrize("url", [CHAT, MESSAGES, RESPONSES])
 def test_any_json_as_a_message_or_an_answer_is_read_without_raising(url: str, value: Any) -> None:
     reader = make_reader()
-    asked = reader.read(post(json.dumps({"messages": [value], "model": value, "stream": value}).encode(), url=url))
+    asked = reader.read(
+        post(json.dumps({"messages": [value], "input": [value], "model": value, "stream": value}).encode(), url=url)
+    )
 
     reply = reader.read_reply(asked, Response(status=200, headers=JSON, content=json.dumps(value).encode()))
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agentreplay.dialects import Message, ToolCall
+from pytest_agentreplay.dialects import Message, Reply, ToolCall
 from pytest_agentreplay.player import Lane, Lanes
 from pytest_agentreplay.reader import Asked, HttpRequest
-from tests.unit.making import chat, make_reader, post, said, user
+from tests.unit.making import chat, make_reader, post, responses, said, user
 
 READER = make_reader()
 
@@ -25,8 +25,8 @@ def _place_request(lanes: Lanes, request: HttpRequest) -> Lane:
     return lanes.place(READER.read(request), label=lambda opening, ordinal: f"{opening[3:11]}.{ordinal}")
 
 
-def _answers(text: str = "", *calls: ToolCall) -> Callable[[], tuple[Message, ...]]:
-    return lambda: (Message(role="assistant", text=text, tool_calls=calls),)
+def _answers(text: str = "", *calls: ToolCall) -> Callable[[], Reply]:
+    return lambda: Reply(messages=(Message(role="assistant", text=text, tool_calls=calls),))
 
 
 def test_a_request_that_extends_the_last_one_and_its_answer_continues_it() -> None:
@@ -195,7 +195,7 @@ def test_an_echo_counts_by_what_it_says(text: str, echo: Any, continues: bool) -
 def test_any_choice_of_several_may_be_the_one_that_is_continued() -> None:
     lanes = Lanes()
     first = _place(lanes, user("a"))
-    first.answer(lambda: (Message("assistant", "one"), Message("assistant", "two")))
+    first.answer(lambda: Reply(messages=(Message("assistant", "one"), Message("assistant", "two"))))
 
     assert _place(lanes, user("a"), said("two"), user("b")) is first
 
@@ -221,6 +221,174 @@ def test_a_lane_keeps_the_label_of_its_opening() -> None:
     _place(lanes, user("a"), said("one"), user("b"))
 
     assert (first.label, first.opening) == (f"{opening[3:11]}.1", opening)
+
+
+# Answers of several items, and those that the provider remembers
+
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "look", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "c", "output": "1"}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+
+
+def _ask(lanes: Lanes, *items: Any, **fields: Any) -> Lane:
+    return _place_request(lanes, responses(*items, **fields))
+
+
+def _named(*handles: str, text: str = "one") -> Callable[[], Reply]:
+    return lambda: Reply(messages=(Message("assistant", text),), handles=handles)
+
+
+@pytest.mark.parametrize(
+    ("echo", "continues"),
+    [
+        ([REASONING, said("one"), CALL], True),
+        ([said("one"), CALL], True),
+        ([CALL], True),
+        ([REASONING, said("one")], False),
+        ([REASONING], False),
+        ([{**CALL, "call_id": "other"}], False),
+        ([RESULT, said("one"), CALL], False),
+    ],
+)
+def test_an_answer_of_several_items_is_continued_by_what_they_say_together(echo: list[Any], continues: bool) -> None:
+    lanes = Lanes()
+    first = _ask(lanes, user("a"))
+    first.answer(_answers("one", ToolCall(id="c", name="look", arguments="{}")))
+
+    assert (_ask(lanes, user("a"), *echo, RESULT) is first) == continues
+
+
+def test_a_conversation_may_open_with_a_text() -> None:
+    lanes = Lanes()
+    first = _ask(lanes, "a")
+    first.answer(_answers("one"))
+
+    assert _ask(lanes, user("a"), said("one"), user("b")) is first
+
+
+def test_a_request_that_names_the_last_answer_continues_it() -> None:
+    lanes = Lanes()
+    opened = [_ask(lanes, "a") for _ in range(2)]
+    for lane, name in zip(opened, ("resp_1", "resp_2"), strict=True):
+        lane.answer(_named(name))
+
+    second = _ask(lanes, "b", previous_response_id="resp_2")
+    second.answer(_named("resp_3"))
+    first = _ask(lanes, "b", previous_response_id="resp_1")
+    third = _ask(lanes, RESULT, previous_response_id="resp_3")
+
+    assert [first, second, third] == [opened[0], opened[1], opened[1]]
+
+
+@pytest.mark.parametrize("name", ["resp_0", "resp_2"])
+def test_a_request_that_names_an_answer_which_is_not_the_last_opens_a_lane(name: str) -> None:
+    lanes = Lanes()
+    first = _ask(lanes, "a")
+    first.answer(_named("resp_0"))
+    _ask(lanes, "b", previous_response_id="resp_0").answer(_named("resp_1"))
+
+    assert _ask(lanes, "c", previous_response_id=name) is not first
+
+
+def test_a_conversation_of_the_providers_is_continued_by_its_name() -> None:
+    lanes = Lanes()
+    first = _ask(lanes, "a", conversation="conv_1")
+    first.answer(_named("resp_1", "conv_1"))
+    second = _ask(lanes, "a", conversation={"id": "conv_1"})
+
+    in_flight = _ask(lanes, "a", conversation="conv_1")
+
+    assert first is second is not in_flight
+
+
+def test_a_retry_of_what_names_an_answer_stays_in_its_lane() -> None:
+    lanes = Lanes()
+    opened = [_ask(lanes, text) for text in ("a", "b")]
+    for number, lane in enumerate(opened):
+        lane.answer(_named(f"resp_{number}"))
+        assert _ask(lanes, "go on", previous_response_id=f"resp_{number}") is lane
+        lane.answer(None)
+
+    retried = [_ask(lanes, "go on", previous_response_id=f"resp_{number}") for number in (1, 0)]
+
+    assert retried == opened[::-1]
+
+
+def test_a_request_may_extend_the_last_one_on_the_same_base() -> None:
+    lanes = Lanes()
+    first = _ask(lanes, user("a"), previous_response_id="resp_0")
+    first.answer(_named("resp_1"))
+
+    other = _ask(lanes, user("a"), said("one"), user("b"))
+    same = _ask(lanes, user("a"), said("one"), user("b"), previous_response_id="resp_0")
+
+    assert same is first is not other
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [user("a"), {"type": "item_reference", "id": "fc_1"}, RESULT],
+        [{"type": "compaction", "encrypted_content": "gAAA"}, user("b")],
+    ],
+)
+def test_a_request_that_names_an_item_of_the_last_answer_continues_it(items: list[Any]) -> None:
+    lanes = Lanes()
+    first = _ask(lanes, user("a"))
+    first.answer(_named("resp_1", "fc_1", "gAAA"))
+
+    second = _ask(lanes, *items)
+    second.answer(_named("resp_2", text="two"))
+    third = _ask(lanes, *items, said("two"), user("c"))
+
+    assert first is second is third
+
+
+def _fetch(lanes: Lanes, name: str, *, lane: str | None = None) -> Lane:
+    request = post(b"", url=f"https://api.openai.com/v1/responses/{name}", method="GET", headers=())
+    return lanes.place(READER.read(request), label=lambda opening, ordinal: f"{opening[3:11]}.{ordinal}", name=lane)
+
+
+def test_fetching_the_last_answer_belongs_to_its_lane_and_leaves_it_where_it_is() -> None:
+    lanes = Lanes()
+    first = _ask(lanes, user("a"))
+    first.answer(_named("resp_1"))
+
+    fetched = [_fetch(lanes, "resp_1"), _fetch(lanes, "resp_1")]
+
+    assert fetched == [first, first]
+    assert _ask(lanes, user("a"), said("one"), user("b")) is first
+    assert _fetch(lanes, "resp_1") is not first
+
+
+def test_an_answer_of_another_run_that_is_fetched_can_be_gone_on_from() -> None:
+    lanes = Lanes()
+    first = _fetch(lanes, "resp_1")
+    first.answer(_named("resp_1"))
+
+    assert _fetch(lanes, "resp_1") is first
+    assert _ask(lanes, "b", previous_response_id="resp_1") is first
+
+
+def test_a_named_lane_keeps_its_place_when_its_last_answer_is_fetched() -> None:
+    lanes = Lanes()
+    named = _fetch(lanes, "resp_0", lane="planner")
+    named.answer(_named("resp_1"))
+    tip = named.tip
+
+    assert _fetch(lanes, "resp_1", lane="planner") is named
+    assert (named.answered, named.tip) == (True, tip)
+
+
+def test_a_request_that_cannot_be_read_as_one_text_or_items_has_a_lane_by_its_base() -> None:
+    lanes = Lanes()
+    prompt = [post({"prompt": {"id": "pmpt_1"}}, url="https://api.openai.com/v1/responses") for _ in range(2)]
+    failed = _place_request(lanes, prompt[0])
+    failed.answer(None)
+
+    retried = _place_request(lanes, prompt[1])
+
+    assert retried is failed
 
 
 def _cost_of(count: int) -> float:
@@ -252,9 +420,9 @@ def test_many_conversations_that_opened_alike_are_placed_in_time_that_grows_with
 def test_answers_are_read_only_when_a_request_may_continue_them_and_once() -> None:
     reads: list[int] = []
 
-    def read() -> tuple[Message, ...]:
+    def read() -> Reply:
         reads.append(1)
-        return (Message("assistant", json.dumps(len(reads))),)
+        return Reply(messages=(Message("assistant", json.dumps(len(reads))),))
 
     lanes = Lanes()
     first = _place(lanes, user("a"))

@@ -17,7 +17,20 @@ from pytest_agentreplay.player import MemoryTape, Player, Serve, Ticket, recorde
 from pytest_agentreplay.reader import HttpRequest, Reader
 from pytest_agentreplay.records import HttpStep, ModelStep, Response, TransportError
 from pytest_agentreplay.settings import Settings
-from tests.unit.making import answer, chat, conversation, make_reader, post, said, step_for, user
+from tests.support.openai_responses import USAGE, calls, response, says
+from tests.unit.making import (
+    JSON,
+    RESPONSES,
+    answer,
+    chat,
+    conversation,
+    make_reader,
+    post,
+    responses,
+    said,
+    step_for,
+    user,
+)
 
 BUSY = answer("busy", status=429)
 ERROR = TransportError(client="httpx", class_name="ReadError", phase="body", text="gone")
@@ -632,3 +645,80 @@ def test_ten_thousand_identical_requests_are_answered_first_recorded_first_serve
     served = [player.ask(asked, call_site=lambda: None) for _ in steps]
 
     assert [decision.step.lane for decision in served if isinstance(decision, Serve)] == [s.lane for s in steps]
+
+
+# Answers that are fetched
+
+FETCH = post(b"", url=f"{RESPONSES}/resp_1", method="GET", headers=())
+
+
+def _answer_of(*output: Any, **fields: Any) -> Response:
+    body = response(*output, **{"id": "resp_1", **fields})
+    return Response(status=200, headers=JSON, content=json.dumps(body).encode())
+
+
+QUEUED = _answer_of(status="queued", usage=None)
+DONE = _answer_of(says("done"), calls("look", a=1))
+
+
+def test_the_fetch_that_brings_an_answer_to_its_end_carries_its_tokens() -> None:
+    run, tape = recording()
+    run.live(responses("hello", background=True), QUEUED)
+    for fetched in (QUEUED, DONE, DONE):
+        run.live(FETCH, fetched)
+
+    usages = [step.usage.input_tokens if step.usage else None for step in tape.exchanges]
+
+    assert usages == [None, None, USAGE["input_tokens"], None]
+    assert [step.kind for step in tape.exchanges] == ["model", "http", "http", "http"]
+    assert len({step.lane for step in tape.exchanges}) == 1
+
+
+def test_the_tokens_of_an_answer_that_was_whole_at_once_are_counted_once() -> None:
+    run, tape = recording()
+    run.live(responses("hello"), DONE)
+    run.live(FETCH, DONE)
+
+    assert [step.usage is None for step in tape.exchanges] == [False, True]
+
+
+def test_the_tokens_of_an_answer_that_another_run_has_waited_for_are_not_counted() -> None:
+    run, tape = recording()
+    run.live(FETCH, DONE)
+    run.live(FETCH, DONE)
+    run.live(responses("b", previous_response_id="resp_1"), _answer_of(says("b"), id="resp_2"))
+
+    assert [step.usage is None for step in tape.exchanges] == [True, True, False]
+    assert len({step.lane for step in tape.exchanges}) == 1
+
+
+@pytest.mark.parametrize("failure", ["status", "error", "abandoned"])
+def test_a_fetch_that_fails_leaves_the_conversation_as_it_was(failure: str) -> None:
+    run, tape = recording()
+    run.live(responses("hello"), DONE)
+    ticket = run.ask(FETCH)
+    assert isinstance(ticket, Ticket)
+    if failure == "abandoned":
+        run.player.abandon(ticket)
+    else:
+        run.player.complete(ticket, response=BUSY, error=ERROR if failure == "error" else None)
+
+    run.live(responses("b", previous_response_id="resp_1"), _answer_of(says("b"), id="resp_2"))
+
+    assert len({step.lane for step in tape.exchanges}) == 1
+
+
+def test_an_answer_that_is_fetched_too_late_does_not_answer_the_next_request() -> None:
+    run, _ = recording()
+    run.live(responses("hello"), QUEUED)
+    late = run.ask(FETCH)
+    following = run.ask(responses("b", previous_response_id="resp_1"))
+    assert isinstance(late, Ticket)
+    assert isinstance(following, Ticket)
+
+    run.player.complete(late, response=DONE)
+    fork = run.ask(responses("c", previous_response_id="resp_1"))
+
+    assert isinstance(fork, Ticket)
+    assert fork.lane is not following.lane
+    assert late.lane is following.lane

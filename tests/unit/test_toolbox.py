@@ -117,6 +117,17 @@ def test_arguments_that_the_agent_adds_or_leaves_out_do_not_hide_whose_call_it_i
     assert step.tool_use_id == "c2"
 
 
+def test_a_tool_that_takes_one_text_is_known_by_it_whatever_its_argument_is_called() -> None:
+    call = {"id": "c1", "type": "custom", "custom": {"name": "sql", "arguments": "select 1"}}
+    answer = {"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [call]}}]}
+    run = _Run()
+    run.request("one", reply=Response(status=200, headers=JSON, content=json.dumps(answer).encode()))
+
+    other, step = run.done(run.call("sql", query="select 2")), run.done(run.call("sql", query="select 1"))
+
+    assert (other.tool_use_id, step.tool_use_id) == (None, "c1")
+
+
 @pytest.mark.parametrize("arguments", [{"q": 7}, {"q": 2, "r": 4}, {"x": 1}, "text"])
 def test_a_call_that_no_model_asked_for_belongs_to_no_conversation(arguments: Any) -> None:
     run = _Run()

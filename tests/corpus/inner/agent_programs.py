@@ -1,7 +1,10 @@
 """Run agent programs of the corpus, one test a program, and keep what came of each."""
 
 import argparse
+import asyncio
+import contextvars
 import importlib
+import inspect
 import json
 import os
 import socket
@@ -14,11 +17,19 @@ HERE = Path(__file__).parent
 PLAN = json.loads((HERE / "plan.json").read_text())
 
 
+@pytest.fixture(scope="module")
+def loop():
+    with asyncio.Runner() as runner:
+        yield runner
+
+
 @pytest.fixture
-def program(request):
+def program(request, loop):
     module = importlib.import_module(request.param)
     yield module
-    module.client.close()
+    closing = module.client.close()
+    if inspect.iscoroutine(closing):
+        loop.run(closing)
     module.client = None
 
 
@@ -28,10 +39,12 @@ def program(request):
     [pytest.param(case, case["program"], id=case["name"]) for case in PLAN["cases"]],
     indirect=["program"],
 )
-def test_a_program(case, program, agent_run):
+def test_a_program(case, program, loop, agent_run):
     before = len(connects)
 
     result = program.run(argparse.Namespace(base=PLAN["base"] + case["prefix"], stream=case["stream"]))
+    if inspect.iscoroutine(result):
+        result = loop.run(result, context=contextvars.copy_context())
 
     kept = {
         "result": result,

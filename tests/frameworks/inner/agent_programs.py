@@ -57,7 +57,7 @@ def bodies(monkeypatch):
 
 
 @pytest.fixture
-def program(request, monkeypatch):
+def program(request, monkeypatch, loop):
     """A program's module, as at its first import."""
     if request.param in PLAN["plain"]:  # a hand-written loop has no adapter
         for name, function in common.TOOLS.items():
@@ -68,7 +68,9 @@ def program(request, monkeypatch):
             monkeypatch.setattr(module, name, None)
     yield module
     if getattr(module, "client", None):
-        module.client.close()
+        closing = module.client.close()
+        if inspect.iscoroutine(closing):
+            loop.run(closing)
 
 
 @pytest.mark.agent_cassette
