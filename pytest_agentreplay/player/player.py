@@ -400,6 +400,7 @@ def _unsent(asked: Asked) -> ExchangeStep:
     error = TransportError(
         client="httpx",
         class_name="ConnectError",
+        kind="refused",
         phase="connect",
         text=f"background traffic is not sent in replay: {asked.url}",
     )
