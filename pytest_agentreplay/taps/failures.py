@@ -33,6 +33,7 @@ Kind: TypeAlias = Literal[
     "reset",
     "disconnected",
     "cut",
+    "short",
     "proxy",
     "protocol",
     "other",
@@ -88,6 +89,8 @@ def _kind_of(error: BaseException, kinds: Mapping[str, Kind]) -> Kind:
     if named is not None and named.endswith(("timeout", "proxy")):
         return named
     for link in _chain(error):
+        if isinstance(link, http.client.IncompleteRead) and link.expected:
+            return "short"
         for root, kind in _ROOTS:
             if isinstance(link, root):
                 return kind
@@ -134,5 +137,6 @@ _STANDARD: Mapping[str, Callable[[str], Exception]] = {
     "reset": _numbered(ConnectionResetError, errno.ECONNRESET, os.strerror(errno.ECONNRESET)),
     "disconnected": lambda _: http.client.RemoteDisconnected("Remote end closed connection without response"),
     "cut": lambda _: http.client.IncompleteRead(b""),
+    "short": lambda _: http.client.IncompleteRead(b""),
     "protocol": http.client.HTTPException,
 }

@@ -187,6 +187,7 @@ class _Tap:
             "reset": lambda: client.ClientOSError(*root.args),
             "disconnected": client.ServerDisconnectedError,
             "cut": lambda: client.ClientPayloadError(error.text),
+            "short": lambda: client.ClientPayloadError(error.text),
         }
         make = made.get(error.kind)
         return make() if make is not None else client.ClientConnectionError(error.text)

@@ -49,6 +49,7 @@ _CLASSES: Mapping[str, str] = {
     "reset": "ReadError",
     "disconnected": "RemoteProtocolError",
     "cut": "RemoteProtocolError",
+    "short": "RemoteProtocolError",
     "proxy": "ProxyError",
     "protocol": "RemoteProtocolError",
 }

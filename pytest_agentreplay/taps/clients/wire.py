@@ -21,7 +21,7 @@ __all__ = ["Dechunker", "RecordedSocket", "tee_response"]
 Fail = Callable[[Recorder, BaseException], None]
 
 _NO_BODY = frozenset({204, 304})
-_CLOSED_BY_END = frozenset({"cut", "disconnected"})  # the connection ends, and the client sees what is missing
+_CLOSED_BY_END = frozenset({"cut", "short", "disconnected"})  # the connection ends, and the client sees what is missing
 
 
 class Dechunker:
@@ -82,7 +82,11 @@ class _Tee:
         return getattr(self._file, name)
 
     def read(self, amount: int | None = -1) -> bytes:
-        return self._seen(self._file.read, -1 if amount is None else amount, wants=amount != 0)
+        wanted = -1 if amount is None else amount
+        data = self._seen(self._file.read, wanted, wants=wanted != 0)
+        if data and len(data) != wanted:  # which is what the end of a connection looks like here
+            self._end()
+        return data
 
     def read1(self, amount: int = -1) -> bytes:
         return self._seen(self._file.read1, amount, wants=amount != 0)
@@ -91,8 +95,9 @@ class _Tee:
         return self._seen(self._file.readline, limit, wants=limit != 0)
 
     def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer)
-        return len(self._seen(lambda into: bytes(into[: self._file.readinto(into)]), view, wants=len(view) > 0))
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
         self._file.close()
@@ -128,7 +133,7 @@ class _Tee:
         if self._dechunker is None and self._left is None:
             self._recorder.finish()
         else:
-            self._fail(self._recorder, http.client.IncompleteRead(b""))
+            self._fail(self._recorder, http.client.IncompleteRead(b"", self._left))
 
 
 class RecordedSocket:
@@ -150,15 +155,17 @@ class RecordedSocket:
         assert response is not None
         pieces = self._answered.pieces()
         has_body = self._method != "HEAD" and response.status not in _NO_BODY
-        is_chunked = len(pieces) > 1 or self._answered.error is not None
+        error, length = self._answered.error, sum(map(len, pieces))
+        is_short = error is not None and error.kind == "short"
+        is_chunked = not is_short and (len(pieces) > 1 or error is not None)
         lines = [f"HTTP/1.1 {response.status} {http.client.responses.get(response.status, '')}"]
         lines += [f"{name}: {value}" for name, value in response.headers]
         if has_body:
-            lines.append("transfer-encoding: chunked" if is_chunked else f"content-length: {sum(map(len, pieces))}")
+            lines.append("transfer-encoding: chunked" if is_chunked else f"content-length: {length + is_short}")
         head = "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
         if not has_body or not is_chunked:
             return [head, *(pieces if has_body else ())]
-        end = [] if self._answered.error is not None else [b"0\r\n\r\n"]
+        end = [] if error is not None else [b"0\r\n\r\n"]
         return [head, *(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces), *end]
 
     def close(self) -> None:
