@@ -33,6 +33,7 @@ from pytest_agentreplay.taps.notes import RECORDED_PROCESS
 from pytest_agentreplay.taps.owners import Registry, installed
 from pytest_agentreplay.taps.processes import tell_child_processes
 from pytest_agentreplay.taps.threads import carry_owner_into_threads
+from pytest_agentreplay.taps.unrecordable import guard_grpc
 from pytest_agentreplay.taps.waits import skip_retry_pauses
 
 __all__ = ["Capture"]
@@ -55,6 +56,7 @@ class Capture:
         self._patches.enter_context(carry_owner_into_threads(self.registry))
         self._patches.enter_context(tell_child_processes(self.registry))
         self._patches.enter_context(record_framework_tools(self.registry))
+        self._patches.enter_context(guard_grpc(self.registry))
         self.renew_guard = self._patches.enter_context(guard_network(self.registry))
 
     def uninstall(self) -> None:

@@ -93,7 +93,7 @@ class Registry:
         self._scope: ContextVar[Scope | None] = ContextVar("agent_replay_scope", default=None)
         self._current: ContextVar[Owner | Carried | None] = ContextVar("agent_replay_owner", default=None)
         self._live: ContextVar[bool] = ContextVar("agent_replay_live", default=False)
-        self._failed: ContextVar[Owner | None] = ContextVar("agent_replay_failed", default=None)
+        self._failed: ContextVar[list[Owner] | None] = ContextVar("agent_replay_failed", default=None)
 
     def enter(self, owner: Owner | Carried | None) -> Token[Owner | Carried | None]:
         """Make ``owner`` the owner of what this context does from here on."""
@@ -137,15 +137,15 @@ class Registry:
 
     def note_answer(self, failed: Owner | None) -> None:
         """Note that this context got a recorded answer: ``failed`` is its test where one tries again after it."""
-        if failed is not None or self._failed.get() is not None:
-            self._failed.set(failed)
+        if failed is not None or self._failed.get():
+            self._failed.set([failed] if failed is not None else [])
 
     def takes_pause(self) -> bool:
         """Return whether a wait that begins here and now is that after a recorded failure; each has one."""
-        owner = self._failed.get()
-        if owner is None:
+        failed = self._failed.get()
+        if not failed:
             return False
-        self._failed.set(None)
+        owner = failed.pop()  # the list is the same in every copy of this context
         return owner.is_open and owner is (self.named() or self.running)
 
     def concerns_no_one(self) -> bool:

@@ -200,9 +200,7 @@ class HttpxAiohttp(HttpxAsync):
         self.name = "httpx-aiohttp"
 
     def _client(self, *, http2: bool = False, **options: Any) -> Any:
-        verify = self._verify()
-        transport = httpx_aiohttp.AiohttpTransport(verify=verify, http2=http2)
-        return httpx_aiohttp.HttpxAiohttpClient(transport=transport, verify=verify, **options)
+        return httpx_aiohttp.HttpxAiohttpClient(verify=self._verify(), http2=http2, **options)
 
 
 class Requests(Driver):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import ssl
 import zlib
 from collections.abc import Callable, Mapping
 
@@ -14,6 +15,7 @@ import zstandard
 from tests.contracts.clients.conftest import Case, echo
 from tests.contracts.clients.drivers import Ask, Driver
 from tests.contracts.clients.features import every_client
+from tests.support.http2 import serving_http2, tunnelling
 from tests.support.server import Answer, Seen
 from tests.support.taps import lines_of
 
@@ -124,3 +126,46 @@ def test_https_is_recorded_and_replayed(driver: Driver, https: Case) -> None:
     assert replayed[0].body == live[0].body
     [line] = lines_of(https.path)
     assert line["request"]["url"] == "https://127.0.0.1/a"
+
+
+@every_client("HTTP/2")
+def test_http2_is_recorded_and_replayed(driver: Driver, case: Case, tls: ssl.SSLContext, trust: None) -> None:
+    with serving_http2(tls, b'{"over": "h2"}') as url:
+        ask = Ask(f"{url}/a", "POST", json={"a": 1}, http2=True)
+
+        live, replayed = case.both(lambda: driver.ask(ask))
+
+    assert live[0].body == replayed[0].body == b'{"over": "h2"}'
+
+
+@every_client("proxies")
+def test_a_proxy_of_the_environment_is_used_and_not_part_of_the_request(
+    driver: Driver, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", case.url)  # which answers itself, as if it were the provider
+    ask = Ask("http://provider.invalid/v1?x=1", "POST", json={"a": 1})
+
+    live = case.record(lambda: driver.ask(ask))
+    monkeypatch.delenv("http_proxy")
+    replayed = case.replay(lambda: driver.ask(ask))
+
+    assert json.loads(live[0].body)["path"] == "http://provider.invalid/v1?x=1"
+    assert replayed[0].body == live[0].body
+    assert [line["request"]["url"] for line in lines_of(case.path)] == ["http://provider.invalid/v1?x=1"]
+
+
+@every_client("proxies")
+def test_a_tunnel_through_a_proxy_is_made_while_recording_and_not_in_replay(
+    driver: Driver, https: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = https.url.replace("127.0.0.1", "localhost")
+    with tunnelling() as proxy:
+        monkeypatch.setenv("https_proxy", proxy.url)
+
+        live = https.record(lambda: driver.ask(Ask(f"{url}/v1", "POST", json={"a": 1})))
+        tunnels = len(proxy.tunnels)
+        replayed = https.replay(lambda: driver.ask(Ask(f"{url}/v1", "POST", json={"a": 1})))
+
+        assert tunnels == len(proxy.tunnels) == 1
+    assert replayed[0].body == live[0].body
+    assert [line["request"]["url"] for line in lines_of(https.path)] == ["https://localhost/v1"]
