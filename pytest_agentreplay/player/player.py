@@ -83,6 +83,7 @@ class Player:
     completed: list[Entry] = field(default_factory=list)
     ranks: dict[int, int] = field(default_factory=dict)  # of recorded steps that were served, by their identity
     clients: set[str] = field(default_factory=set)  # user agents of live requests
+    programs: set[str] = field(default_factory=set)  # that were started, and whose requests nobody sees
     served: int = 0
     in_flight: int = 0
     policy: Policy | None = None  # asked about calls of tools that are not recorded yet

@@ -34,7 +34,7 @@ from tests.support.server import serving
 
 pytestmark = pytest.mark.corpus
 
-CLIENTS = ("httpx", "httpx2", "httpx-async", "httpx2-async")
+CLIENTS = ("httpx", "httpx2", "httpx-async", "httpx2-async", "requests", "urllib3", "aiohttp")
 LAYOUTS = ("file by file", "all in one")
 EXCHANGES = 98
 FILES = 35
