@@ -82,7 +82,9 @@ def ask_urllib3(asked, name):
             response = pool.request(
                 request["method"], request["url"], headers=headers, body=options["content"], preload_content=False
             )
-            yield saw(request, response.status, response.headers.iteritems(), list(response.stream()))
+            yield saw(
+                request, response.status, response.headers.iteritems(), list(response.stream(decode_content=True))
+            )
 
 
 async def ask_aiohttp(asked, name):
@@ -125,7 +127,7 @@ def test_one_file(client, file, agent_run):
 
 
 @pytest.mark.agent_cassette
-@pytest.mark.parametrize("client", PLAN["clients"])
+@pytest.mark.parametrize("client", PLAN["all"])
 def test_all_files(client, agent_run):
     requests = [request for file in PLAN["files"].values() for request in file]
 
