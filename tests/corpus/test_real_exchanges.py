@@ -187,7 +187,8 @@ def test_replay_gives_every_header_that_is_not_of_the_connection(recorded: Recor
 
     for name, seen in replayed.items():
         kept = [(key, value) for key, value in live[name]["headers"] if key not in OF_THE_CONNECTION]
-        assert [tuple(pair) for pair in seen["headers"]] == [
+        # http.client, below some of the clients, cannot read an answer that does not say where it ends
+        assert [tuple(pair) for pair in seen["headers"] if pair[0] not in OF_THE_CONNECTION] == [
             (key, _redacted(key, value) if key in SECRET else value) for key, value in kept
         ], name
 

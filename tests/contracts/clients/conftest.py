@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,10 +14,42 @@ import pytest
 import trustme
 
 from tests.contracts.clients.drivers import DRIVERS
+from tests.contracts.clients.features import write_table
 from tests.support.server import Answer, Seen, Server, serving
 from tests.support.taps import Taps, patched
 
 T = TypeVar("T")
+
+
+_RESULTS: pytest.StashKey[dict[tuple[str, str], bool]] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--clients-table", metavar="PAGE", help="write what this suite found into the table of a page")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_RESULTS] = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    mark = item.get_closest_marker("client_feature")
+    if mark is not None and (report.when == "call" or report.failed):
+        params = item.callspec.params
+        cell = (params["name"] if "name" in params else params["driver"].name, mark.args[0])
+        results = item.config.stash[_RESULTS]
+        results[cell] = report.passed and results.get(cell, True)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    page = session.config.getoption("--clients-table", default=None)
+    if page:
+        write_table(Path(page), session.config.stash[_RESULTS])
 
 
 def echo(seen: Seen) -> Answer:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.contracts.clients.drivers import DRIVERS, Driver
 
-__all__ = ["FEATURES", "every_client", "render_table"]
+__all__ = ["FEATURES", "all_passed", "every_client", "render_table", "write_table"]
+
+BEGIN = "<!-- written by scripts/clients-table -->"
+END = "<!-- end -->"
 
 # What a cell of the table stands for, in the words of the page.
 FEATURES: Mapping[str, str] = {
@@ -32,39 +35,52 @@ FEATURES: Mapping[str, str] = {
 }
 
 
-def every_client(feature: str, *, sync: bool = False) -> pytest.MarkDecorator:
-    """Run a test with each client that has a feature; with ``sync`` only those that threads can share."""
+def every_client(feature: str) -> pytest.MarkDecorator:
+    """Run a test with each client that has a feature."""
     assert feature in FEATURES, feature
-    having = [driver for driver in DRIVERS.values() if feature not in driver.cannot and (driver.is_sync or not sync)]
+    having = [driver for driver in DRIVERS.values() if has(driver, feature)]
     params = [pytest.param(driver, id=driver.name, marks=pytest.mark.client_feature(feature)) for driver in having]
     return pytest.mark.parametrize("driver", params)
 
 
-def render_table(failed: Iterable[tuple[str, str]] = ()) -> str:
-    """Return the table of clients and features in Markdown; ``failed`` are the cells in which a test has failed."""
-    faulty = set(failed)
-    notes: list[str] = []
+def render_table(results: Mapping[tuple[str, str], bool]) -> str:
+    """Return the tables of the page in Markdown: of each client and feature whether its tests passed."""
+    reasons: list[str] = []
     rows = [["client", *FEATURES], ["---"] * (len(FEATURES) + 1)]
     rows += [
-        [f"**{driver.name}**", *(_cell(driver, feature, faulty, notes) for feature in FEATURES)]
+        [f"**{driver.name}**", *(_cell(driver, feature, results, reasons) for feature in FEATURES)]
         for driver in DRIVERS.values()
     ]
-    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-    reasons = "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))
-    return f"{table}\n\n{reasons}\n"
+    notes = [f"{number}. {reason}" for number, reason in enumerate(reasons, 1)]
+    words = [["feature", "what is tested"], ["---", "---"], *([name, text] for name, text in FEATURES.items())]
+    return "\n\n".join([_as_markdown(rows), "\n".join(notes), _as_markdown(words)])
 
 
-def _cell(driver: Driver, feature: str, faulty: set[tuple[str, str]], notes: list[str]) -> str:
-    if (driver.name, feature) in faulty:
-        return "**fails**"
-    reason: Any = driver.cannot.get(feature)
-    if reason is None:
-        return "yes"
-    if reason not in notes:
-        notes.append(reason)
-    return f"no ({notes.index(reason) + 1})"
+def all_passed() -> Mapping[tuple[str, str], bool]:
+    """Return the results of a run in which every test passed."""
+    cells = ((driver, feature) for driver in DRIVERS.values() for feature in FEATURES)
+    return {(driver.name, feature): True for driver, feature in cells if has(driver, feature)}
 
 
-def explain_features() -> Sequence[str]:
-    """Return a line of the page for each feature."""
-    return [f"| {name} | {words} |" for name, words in FEATURES.items()]
+def write_table(page: Path, results: Mapping[tuple[str, str], bool]) -> None:
+    """Put the tables of some results in their place on the page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{render_table(results)}\n\n{END}{after}", encoding="utf-8")
+
+
+def has(driver: Driver, feature: str) -> bool:
+    """Return whether a client has a feature."""
+    return feature not in driver.cannot
+
+
+def _cell(driver: Driver, feature: str, results: Mapping[tuple[str, str], bool], reasons: list[str]) -> str:
+    reason = driver.cannot.get(feature)
+    if reason is not None:
+        reasons += [] if reason in reasons else [reason]
+        return f"no ({reasons.index(reason) + 1})"
+    return {True: "yes", False: "**fails**", None: "untested"}[results.get((driver.name, feature))]
+
+
+def _as_markdown(rows: Iterable[Iterable[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -31,7 +31,7 @@ def ask(case: Case, number: int) -> Ask:
     return Ask(case.url, "POST", json={"number": number})
 
 
-@every_client("threads", sync=True)
+@every_client("threads")
 def test_64_requests_in_8_threads_are_all_recorded_and_each_gets_its_answer(driver: Driver, case: Case) -> None:
     case.answer(numbered)
 
@@ -56,12 +56,12 @@ def replay_many(driver: Driver, case: Case, *, each: int) -> None:
     assert bodies == [[f"answer {number % 10}".encode() for number in range(each)]] * THREADS
 
 
-@every_client("threads", sync=True)
+@every_client("threads")
 def test_many_requests_in_8_threads_make_no_connection_in_replay(driver: Driver, case: Case) -> None:
     replay_many(driver, case, each=40)
 
 
 @pytest.mark.slow
-@every_client("threads", sync=True)
+@every_client("threads")
 def test_10000_requests_in_8_threads_make_no_connection_in_replay(driver: Driver, case: Case) -> None:
     replay_many(driver, case, each=1250)
