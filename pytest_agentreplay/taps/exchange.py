@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise, repeat
 from typing import Literal
 
 from pytest_agentreplay.divergence import find_call_site
@@ -130,20 +131,29 @@ class Answered:
         response = self.step.response
         return self.step.error is not None or response is None or response.status in _RETRIED or response.status >= 500
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the content comes at once, in one piece and decoded."""
+        response = self.step.response
+        return (
+            response is not None and not self.is_paced and len(response.cuts) < 2 and not encoding_of(response.headers)
+        )
+
     def pieces(self) -> Sequence[bytes]:
         """Return the content in the pieces that it came in."""
         response = self.step.response
         return cut(response.content, response.cuts) if response is not None else ()
 
     def pauses(self) -> Iterator[float]:
-        """Yield the seconds to wait before each piece: none, unless the recorded timing is to be kept."""
+        """Return the seconds to wait before each piece: none, unless the recorded timing is to be kept."""
         response = self.step.response
-        last = 0.0
-        for arrival in response.arrivals if response is not None and self.is_paced else ():
-            yield max(0.0, arrival - last)
-            last = arrival
-        while True:
-            yield 0.0
+        arrivals = response.arrivals if response is not None and self.is_paced else ()
+        waits = [max(0.0, at - before) for before, at in pairwise((0.0, *arrivals))]
+        return chain(waits, repeat(0.0))
+
+    def paced(self) -> Iterable[tuple[float, bytes]]:
+        """Return each piece with the seconds to wait before it."""
+        return zip(self.pauses(), self.pieces(), strict=False)
 
 
 class Recorder:

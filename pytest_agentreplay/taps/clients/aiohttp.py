@@ -213,7 +213,7 @@ def _noting_decoding(real: Callable[..., Any]) -> Callable[..., Any]:
 
 async def _recorded(answered: Answered, raised: Exception | None) -> AsyncIterator[Pulled]:
     pieces = answered.pieces()
-    for index, (piece, pause) in enumerate(zip(pieces, answered.pauses(), strict=False)):
+    for index, (pause, piece) in enumerate(answered.paced()):
         if pause:
             await asyncio.sleep(pause)
         yield piece, len(pieces) > 1, raised is None and index == len(pieces) - 1

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from pytest_agentreplay.records import TransportError
-from pytest_agentreplay.taps.clients.wire import Dechunker, RecordedSocket, tee_response
+from pytest_agentreplay.taps.clients.wire import Dechunker, RecordedSocket, recorded_socket, tee_response
 from pytest_agentreplay.taps.exchange import Answered, Exchanges, Recorder, Sent
 from pytest_agentreplay.taps.failures import Kind, describe_failure, os_error
 
@@ -85,7 +85,7 @@ class _Tap:
         if isinstance(decision, Answered):
             if decision.error is not None and decision.failed_before_sending:
                 raise _exception(decision.error)
-            connection.sock = RecordedSocket(decision, method=sent.method)
+            connection.sock = recorded_socket(decision, method=sent.method)
         else:
             if isinstance(connection.sock, RecordedSocket):
                 connection.sock = None

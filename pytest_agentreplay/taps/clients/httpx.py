@@ -122,12 +122,17 @@ class _Tap:
         raised = self._exception(answered.error, request) if answered.error is not None else None
         if response is None:
             raise raised or AssertionError(f"a step without an answer: {answered.step.hash}")
-        return self._client.Response(
-            response.status,
-            headers=list(response.headers),
-            stream=self._streams.replayed(answered, raised),
-            request=request,
-        )
+        headers = list(response.headers)
+        if raised is None and answered.is_whole:
+            return self._whole(response.status, headers, content=response.content, request=request)
+        stream = self._streams.replayed(answered, raised)
+        return self._client.Response(response.status, headers=headers, stream=stream, request=request)
+
+    def _whole(self, status: int, headers: list[tuple[str, str]], *, content: bytes, request: Any) -> Any:
+        """Return an answer that has its content already, and whose stream can be read all the same."""
+        response = self._client.Response(status, headers=headers, content=content, request=request)
+        response.is_closed = response.is_stream_consumed = False
+        return response
 
     def _fail(self, recorder: Recorder, error: BaseException) -> None:
         name = self._client.__name__
@@ -173,7 +178,7 @@ def _stream_classes(client: ModuleType) -> tuple[type[Any], type[Any], type[Any]
             self._error = error
 
         def __iter__(self) -> Iterator[bytes]:
-            for piece, pause in zip(self._answered.pieces(), self._answered.pauses(), strict=False):
+            for pause, piece in self._answered.paced():
                 if pause:
                     time.sleep(pause)
                 yield piece
@@ -181,7 +186,7 @@ def _stream_classes(client: ModuleType) -> tuple[type[Any], type[Any], type[Any]
                 raise self._error
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            for piece, pause in zip(self._answered.pieces(), self._answered.pauses(), strict=False):
+            for pause, piece in self._answered.paced():
                 if pause:
                     await _sleep(pause)
                 yield piece

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from pytest_agentreplay.records import TransportError
-from pytest_agentreplay.taps.clients.wire import RecordedSocket, tee_response
+from pytest_agentreplay.taps.clients.wire import recorded_response, tee_response
 from pytest_agentreplay.taps.exchange import Answered, Exchanges, Recorder, Sent
 from pytest_agentreplay.taps.failures import Kind, describe_failure, os_error
 
@@ -110,11 +110,10 @@ class _Tap:
         if answered.response is None:
             assert answered.error is not None
             raise self._exception(answered.error, pool=pool, conn=conn, url=url)
-        found = http.client.HTTPResponse(RecordedSocket(answered, method=sent.method), method=sent.method)  # type: ignore[arg-type]
-        found.begin()
+        found = recorded_response(answered, method=sent.method)
         response = self._client.HTTPResponse(
             body=found,
-            headers=self._client.HTTPHeaderDict(found.msg.items()),
+            headers=self._client.HTTPHeaderDict(found.headers.items()),
             status=found.status,
             version=found.version,
             reason=found.reason,

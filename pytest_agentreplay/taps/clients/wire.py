@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import http.client
 import io
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
+from pytest_agentreplay.records import TransportError
 from pytest_agentreplay.taps.exchange import Answered, Recorder
 from pytest_agentreplay.taps.failures import os_error
 
-__all__ = ["Dechunker", "RecordedSocket", "tee_response"]
+__all__ = ["Dechunker", "RecordedSocket", "recorded_response", "recorded_socket", "tee_response"]
 
 Fail = Callable[[Recorder, BaseException], None]
 
 _NO_BODY = frozenset({204, 304})
+_CHUNKED = ("transfer-encoding", "chunked")
 _CLOSED_BY_END = frozenset({"cut", "short", "disconnected"})  # the connection ends, and the client sees what is missing
 
 
@@ -139,34 +142,11 @@ class _Tee:
 class RecordedSocket:
     """What http.client reads a recorded answer from, in the place of a socket."""
 
-    def __init__(self, answered: Answered, *, method: str) -> None:
-        self._answered = answered
-        self._method = method
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        pieces = self._wire()
-        error = self._answered.error
-        if self._answered.is_paced or (error is not None and error.kind not in _CLOSED_BY_END):
-            return io.BufferedReader(_Pieces(pieces, self._answered))
-        return io.BufferedReader(io.BytesIO(b"".join(pieces)))
-
-    def _wire(self) -> list[bytes]:
-        response = self._answered.response
-        assert response is not None
-        pieces = self._answered.pieces()
-        has_body = self._method != "HEAD" and response.status not in _NO_BODY
-        error, length = self._answered.error, sum(map(len, pieces))
-        is_short = error is not None and error.kind == "short"
-        is_chunked = not is_short and (len(pieces) > 1 or error is not None)
-        lines = [f"HTTP/1.1 {response.status} {http.client.responses.get(response.status, '')}"]
-        lines += [f"{name}: {value}" for name, value in response.headers]
-        if has_body:
-            lines.append("transfer-encoding: chunked" if is_chunked else f"content-length: {length + is_short}")
-        head = "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
-        if not has_body or not is_chunked:
-            return [head, *(pieces if has_body else ())]
-        end = [] if error is not None else [b"0\r\n\r\n"]
-        return [head, *(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces), *end]
+        return self._file
 
     def close(self) -> None:
         pass
@@ -187,24 +167,73 @@ class RecordedSocket:
         return -1
 
 
+def recorded_socket(answered: Answered, *, method: str) -> RecordedSocket:
+    """Return a socket that a recorded answer can be read from, head and body."""
+    assert answered.response is not None
+    status = answered.response.status
+    headers, body = _framed(answered, method=method)
+    lines = [f"HTTP/1.1 {status} {_reason(status)}", *(f"{name}: {value}" for name, value in headers), "", ""]
+    head = "\r\n".join(lines).encode("latin-1", "replace")
+    return RecordedSocket(_open([head, *body], answered, pauses=itertools.chain([0.0], answered.pauses())))
+
+
+def recorded_response(answered: Answered, *, method: str) -> http.client.HTTPResponse:
+    """Return a recorded answer as http.client has one when it has read the head: the body is still to be read."""
+    assert answered.response is not None
+    headers, body = _framed(answered, method=method)
+    socket: Any = RecordedSocket(_open(body, answered, pauses=answered.pauses()))
+    found: Any = http.client.HTTPResponse(socket, method=method)
+    found.headers = found.msg = http.client.HTTPMessage()
+    for name, value in headers:
+        found.headers[name] = value
+    found.version, found.status, found.code = 11, answered.response.status, answered.response.status
+    found.reason = _reason(found.status)
+    found.chunked = headers[-1:] == [_CHUNKED]
+    found.chunk_left = None
+    found.length = None if found.chunked else int(headers[-1][1]) if body else 0
+    found.will_close = False
+    return cast("http.client.HTTPResponse", found)
+
+
+def _reason(status: int) -> str:
+    return http.client.responses.get(status, "")
+
+
+def _framed(answered: Answered, *, method: str) -> tuple[list[tuple[str, str]], list[bytes]]:
+    """Return headers and body of an answer on the wire, its pieces as chunks; what says where it ends comes last."""
+    response, error = answered.response, answered.error
+    assert response is not None
+    headers, pieces = list(response.headers), list(answered.pieces())
+    if method == "HEAD" or response.status in _NO_BODY:
+        return headers, []
+    is_short = error is not None and error.kind == "short"
+    if is_short or (len(pieces) < 2 and error is None):
+        return [*headers, ("content-length", str(len(response.content) + is_short))], pieces or [b""]
+    end = [] if error is not None else [b"0\r\n\r\n"]
+    return [*headers, _CHUNKED], [*(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces), *end]
+
+
+def _open(pieces: Sequence[bytes], answered: Answered, *, pauses: Iterator[float]) -> io.BufferedReader:
+    error = answered.error
+    if answered.is_paced or (error is not None and error.kind not in _CLOSED_BY_END):
+        return io.BufferedReader(_Pieces(pieces, pauses, error))
+    return io.BufferedReader(io.BytesIO(b"".join(pieces)))
+
+
 class _Pieces(io.RawIOBase):
     """The pieces of a recorded answer, each when it is due, and then the failure that it ended in."""
 
-    def __init__(self, wire: Sequence[bytes], answered: Answered) -> None:
-        self._pending = iter(wire)
-        self._pauses = answered.pauses()
-        self._error = answered.error
+    def __init__(self, pieces: Sequence[bytes], pauses: Iterator[float], error: TransportError | None) -> None:
+        self._pending = zip(filter(None, pieces), pauses, strict=False)
+        self._error = error
         self._piece = b""
-        self._is_head = True
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         if not self._piece:
-            self._piece = next(self._pending, b"")
-            pause = 0.0 if self._is_head or not self._piece else next(self._pauses)
-            self._is_head = False
+            self._piece, pause = next(self._pending, (b"", 0.0))
             if pause:
                 time.sleep(pause)
         if not self._piece and self._error is not None:
