@@ -133,21 +133,27 @@ class Response(_Record):
     """An answer as recorded.
 
     ``content`` holds the bytes after content decoding and redaction.  ``cuts`` are the lengths in bytes of the
-    pieces they arrived in; empty means one piece.  ``truncated`` says that the agent stopped reading before the end.
+    pieces they arrived in, ``arrivals`` when each came, in seconds from when the request was made; empty means one
+    piece.  ``truncated`` says that the agent stopped reading before the end.
     """
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     content: bytes = b""
     cuts: tuple[int, ...] = ()
+    arrivals: tuple[float, ...] = ()
     truncated: bool = False
 
 
 class TransportError(_Record):
-    """A failure of the transport: the client's module, the exception class, when, and its text."""
+    """A failure of the transport: the client's module, the exception class, when, and its text.
+
+    ``kind`` is what went wrong in words that no client owns: another client raises its own class for it.
+    """
 
     client: str
     class_name: str
+    kind: str = "other"
     phase: Literal["connect", "body"]
     text: str
 

@@ -93,6 +93,7 @@ class Settings:
     unplayed: Unplayed = "fail"
     allow_repeats: bool = False
     tools: str | Mapping[str, str] = "replay"  # for all tools, or by name with "*" for the others
+    pace: bool = False  # whether the pieces of a recorded stream come when they did
     loopback: bool = True  # whether replay lets connections to this machine through
     hosts: tuple[str, ...] = ()  # names that replay lets connections through to, with shell wildcards
     ignore: tuple[str, ...] = ()
@@ -193,7 +194,7 @@ def _check(name: str, value: Any, *, source: str) -> None:
         raise ConfigurationError(f"{source}: {name}={value!r} must be a string or a list of strings")
     if name == "tools":
         _check_tools(value, source=source)
-    if name in ("allow_repeats", "loopback") and not isinstance(value, bool):
+    if name in ("allow_repeats", "loopback", "pace") and not isinstance(value, bool):
         raise ConfigurationError(f"{source}: {name}={value!r} must be True or False")
 
 

@@ -205,7 +205,8 @@ class _Loader:
             self._refuse(
                 f"the step does not follow the one before it in lane {lane!r}: the order was changed", _RECORD_AGAIN
             )
-        self.timings.append((fields.pop("timing", None), fields.pop("cuts", ())))
+        timing, *pieces = (fields.pop(name, ()) for name in ("timing", "cuts", "arrivals"))
+        self.timings.append((timing or None, pieces))
         try:
             decoded = lines.decode_exchange(fields, before=before, addresses=self.addresses)
         except KeyError as error:
@@ -250,7 +251,7 @@ class _Loader:
             self._refuse("the timings cannot be read", _RECORD_AGAIN)
         if fields.pop("steps", None) != digest_of_sums(self.sums) or len(timings) != len(self.steps):
             self._refuse("steps were added, removed or moved after the recording", _RECORD_AGAIN)
-        self.timings = [(row[:2], row[2] if len(row) > 2 else ()) for row in timings]
+        self.timings = [(row[:2], row[2:]) for row in timings]
         self.end = fields
 
     def _finish(self, torn: str | None) -> Cassette:
@@ -323,9 +324,11 @@ def _named_in(request: Any) -> Iterator[Any]:
             yield from (found for found in references if isinstance(found, str))
 
 
-def _with_timing(step: Entry, row: tuple[Any, Any]) -> Entry:
-    timing, cuts = row
+def _with_timing(step: Entry, row: tuple[Any, Sequence[Any]]) -> Entry:
+    timing, pieces = row
+    cuts, arrivals = [*pieces, (), ()][:2]
     changes: dict[str, Any] = {"timing": Timing(began=timing[0], took=timing[1]) if timing else None}
     if cuts and isinstance(step, ModelStep | HttpStep) and step.response is not None:
-        changes["response"] = step.response.model_copy(update={"cuts": tuple(map(int, cuts))})
+        found = {"cuts": tuple(map(int, cuts)), "arrivals": tuple(map(float, arrivals))}
+        changes["response"] = step.response.model_copy(update=found)
     return step.model_copy(update=changes)

@@ -247,8 +247,8 @@ class _Writer:
         self._latest = (step.lane, before, new)
         line = lines.encode_exchange(step, before=before)
         if timing:
-            began_took, cuts = _timing_of(step)
-            line |= {"timing": began_took} | ({"cuts": cuts} if cuts else {})
+            began_took, *pieces = _timing_of(step)
+            line |= {"timing": began_took} | dict(zip(("cuts", "arrivals"), pieces, strict=False))
         self._last[step.lane] = step
         return [*rows, lines.seal(line)]
 
@@ -314,17 +314,20 @@ def _start_row(start: RunStart, *, timed: bool) -> bytes:
 
 def _end_row(end: RunEnd, *, start: RunStart, ordered: Sequence[Entry], sums: Sequence[str]) -> bytes:
     fields = end.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    timings = [[*began_took, cuts] if cuts else began_took for began_took, cuts in map(_timing_of, ordered)]
+    timings = [[*began_took, *pieces] for began_took, *pieces in map(_timing_of, ordered)]
     about = {"recorded_at": start.recorded_at, "run_id": start.run_id}
     kept = {"kind": "run.end", "outcome": end.outcome} | fields
     return lines.seal(kept | {"steps": digest_of_sums(sums)} | about | {"timings": timings})
 
 
-def _timing_of(step: Entry) -> tuple[list[float], list[int]]:
+def _timing_of(step: Entry) -> list[list[Any]]:
+    """Return when a step began and how long it took; of an answer in pieces also their lengths, and their arrivals."""
     timing = step.timing
     began_took = [round(timing.began, 4), round(timing.took, 4)] if timing else [0.0, 0.0]
     response = step.response if isinstance(step, ModelStep | HttpStep) else None
-    return began_took, list(response.cuts) if response and len(response.cuts) > 1 else []
+    if response is None or len(response.cuts) < 2:
+        return [began_took]
+    return [began_took, list(response.cuts), *([list(response.arrivals)] if response.arrivals else [])]
 
 
 def _replace(path: Path, data: bytes) -> None:

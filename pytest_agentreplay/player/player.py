@@ -93,6 +93,7 @@ class Player:
     completed: list[Entry] = field(default_factory=list)
     warned: list[str] = field(default_factory=list)  # reports of what differed where that is allowed
     clients: set[str] = field(default_factory=set)  # user agents of live requests
+    programs: set[str] = field(default_factory=set)  # that were started, and whose requests nobody sees
     served: int = 0
     in_flight: int = 0
     policy: Policy | None = None  # asked about calls of tools that are not recorded yet
@@ -454,6 +455,7 @@ def _unsent(asked: Asked) -> ExchangeStep:
     error = TransportError(
         client="httpx",
         class_name="ConnectError",
+        kind="refused",
         phase="connect",
         text=f"background traffic is not sent in replay: {asked.url}",
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,6 +29,7 @@ from pytest_agentreplay.session import Outcome, Session, open_session, shown_pat
 from pytest_agentreplay.settings import Settings, resolve_settings
 from pytest_agentreplay.taps.installation import installed_taps
 from pytest_agentreplay.taps.notes import RECORDED_PROCESS
+from pytest_agentreplay.taps.reach import UnrecordedTrafficWarning
 
 __all__ = ["Capture"]
 
@@ -77,6 +79,8 @@ class Capture:
         os.environ.pop(RECORDED_PROCESS, None)
         outcome = session.close(passed=passed)
         self.outcomes.append(_report_attribute(outcome, test=session.player.test, passed=passed))
+        if session.recording is not None and not outcome.exchanges and session.player.programs:
+            warnings.warn(UnrecordedTrafficWarning(_unseen(session)), stacklevel=2)
         if passed:
             self._failed.discard(session.name)
         elif outcome.action == "recorded":
@@ -219,6 +223,11 @@ def judge(session: Session, phases: tuple[Phase, ...], *, passed: bool) -> BaseE
     if not passed or session.settings.unplayed == "ignore":
         return None
     return player.unplayed_error(phases)
+
+
+def _unseen(session: Session) -> str:
+    programs = ", ".join(sorted(session.player.programs))
+    return f"{session.player.test} made no request; what the programs that it started request is not seen: {programs}"
 
 
 def _report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str, Any]:

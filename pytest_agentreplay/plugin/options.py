@@ -32,10 +32,11 @@ MARKER = "agent_cassette"
 
 _MARKER_SIGNATURE = (
     f"{MARKER}(name=None, *, record_mode=None, replay=None, pin=False, ignore=(), match_headers=(), unplayed=None, "
-    "allow_repeats=None, hosts=(), tools=None): record the provider requests of this test once, replay them offline."
+    "allow_repeats=None, hosts=(), tools=None, pace=None): "
+    "record the provider requests of this test once, replay them offline."
 )
 _MARKER_SETTINGS = frozenset(
-    {"record_mode", "replay", "ignore", "match_headers", "unplayed", "allow_repeats", "hosts", "tools"}
+    {"record_mode", "replay", "ignore", "match_headers", "unplayed", "allow_repeats", "hosts", "tools", "pace"}
 )
 _NOT_YET = frozenset({"freeze", "max_requests", "max_cost"})
 _MODES = ("record_mode", "replay")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterable
 
+from pytest_agentreplay.encodings import decode_pieces, encoding_of
 from pytest_agentreplay.records import Response
 
 __all__ = ["decode_content", "may_be_json", "moved_cuts"]
@@ -22,23 +21,9 @@ def may_be_json(media_type: str, content: bytes) -> bool:
 
 def decode_content(content: bytes, headers: Iterable[tuple[str, str]]) -> bytes:
     """Undo the content encoding of a request; what cannot be undone is hashed as it is."""
-    for name, value in headers:
-        if name.lower() == "content-encoding":
-            try:
-                return _DECODERS[value.strip().lower()](content)
-            except (KeyError, OSError, EOFError, ValueError, zlib.error):
-                return content
-    return content
-
-
-def _inflate(content: bytes) -> bytes:
-    try:
-        return zlib.decompress(content)
-    except zlib.error:
-        return zlib.decompress(content, -zlib.MAX_WBITS)
-
-
-_DECODERS = {"gzip": gzip.decompress, "x-gzip": gzip.decompress, "deflate": _inflate, "identity": bytes}
+    encoding = encoding_of(headers)
+    pieces = decode_pieces([content], encoding) if encoding else None
+    return content if pieces is None else pieces[0]
 
 
 def moved_cuts(response: Response, content: bytes) -> tuple[int, ...]:

@@ -57,7 +57,7 @@ class Reader:
     def __init__(self, rules: RuleSet) -> None:
         self.rules = rules
         names = {"content-type", "content-encoding", *HASHED_HEADERS, *rules.match_headers}
-        self.wanted_headers = frozenset(name.encode("latin-1") for name in names)
+        self.wanted_headers = frozenset(names)
         self._heads: dict[Any, Head] = {}
         self._elements: dict[Any, dict[bytes, Element]] = {}
         self._fields: dict[Any, Fields] = {}
@@ -115,7 +115,8 @@ class Reader:
         headers = tuple((name, redactor.header(name, value)) for name, value in response.headers)
         content = redactor.content(response.content, media_type=media_type_of(headers))
         cuts = response.cuts if content is response.content else moved_cuts(response, content)
-        return response.model_copy(update={"headers": headers, "content": content, "cuts": cuts})
+        update = {"headers": headers, "content": content, "cuts": cuts, "arrivals": response.arrivals[: len(cuts)]}
+        return response.model_copy(update=update)
 
     def normal_form(self, request: Request, messages: Mapping[str, Any]) -> dict[str, Any]:
         """Return a recorded request as the value that its hash stands for, in full: what a diff compares."""

@@ -24,6 +24,8 @@ __all__ = ["Redactor", "redactor_for"]
 
 _TOKEN = re.compile(r"\[redacted:[a-zA-Z0-9_-]+\]")
 _KEY_PARAMETERS = frozenset({"accesstoken", "apikey", "key", "sig", "signature", "token"})
+_COOKIE = re.compile(r"(?P<name>[^=;,\s]+)=[^;]*(?P<rest>(?:;.*)?)", re.DOTALL)
+_EXPIRY = re.compile(r";\s*(?:expires|max-age)=[^;]*", re.IGNORECASE)
 _NETLOC = re.compile(r"(.*?)((?::[0-9]*)?)", re.DOTALL)
 
 
@@ -113,8 +115,16 @@ class Redactor:
         return value
 
     def header(self, name: str, value: str) -> str:
-        """Return the value of a header, or its token where the header is a secret as a whole."""
-        return _token(name.lower()) if name.lower() in self.headers else self.text(value)
+        """Return the value of a header, or its token where the header is a secret as a whole; a cookie keeps its name.
+
+        When a cookie expires is left out: a recording is read at any time.
+        """
+        if name.lower() not in self.headers:
+            return self.text(value)
+        cookie = _COOKIE.fullmatch(value) if name.lower() == "set-cookie" else None
+        if cookie is None:
+            return _token(name.lower())
+        return self.text(cookie["name"]) + "=" + _token("set-cookie") + _EXPIRY.sub("", self.text(cookie["rest"]))
 
     def url(self, url: str) -> str:
         """Return a URL without user, password and keys; query pairs that carry a key's name get a token."""

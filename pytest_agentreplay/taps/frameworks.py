@@ -5,15 +5,14 @@ A module that is imported already is patched at once, any other right after its 
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from wrapt.importer import ImportHookFinder, register_post_import_hook
-
+from pytest_agentreplay.taps.imports import patched_when_imported
 from pytest_agentreplay.taps.langchain import record_langchain_tools
 from pytest_agentreplay.taps.openai_agents import record_openai_agents_tools
 from pytest_agentreplay.taps.owners import Registry
@@ -32,62 +31,30 @@ ADAPTERS: Mapping[str, Adapter] = {
     "smolagents.tools": record_smolagents_tools,
 }
 
-# Import hooks cannot be taken back, so those that are left look here for whom they still serve.
-_installed: list[_Patches] = []
-
 
 class UnrecordedToolsWarning(UserWarning):
     """The tools of a framework are not recorded, so that in replay they run."""
 
 
-class _Patches:
-    """The frameworks that one registry has patched."""
-
-    def __init__(self, registry: Registry, stack: ExitStack) -> None:
-        self._registry = registry
-        self._stack = stack
-        self._patched: list[ModuleType] = []
-
-    def apply(self, module: ModuleType) -> None:
-        """Patch a framework's module, once."""
-        if any(module is patched for patched in self._patched):
-            return
-        self._patched.append(module)
-        try:
-            self._stack.enter_context(ADAPTERS[module.__name__](module, self._registry))
-        except AttributeError as error:
-            package = module.__name__.partition(".")[0]
-            warnings.warn(
-                UnrecordedToolsWarning(
-                    f"the tools of this version of {package!r} cannot be recorded, so that in replay they run: {error}"
-                ),
-                stacklevel=2,
-            )
-
-
 @contextmanager
 def record_framework_tools(registry: Registry) -> Iterator[None]:
     """Record the tools of every framework in the table, imported before or in this block."""
-    with ExitStack() as stack:
-        patches = _Patches(registry, stack)
-        _installed.append(patches)
-        stack.callback(_installed.remove, patches)
-        for name in ADAPTERS:
-            module = sys.modules.get(name)
-            if module is not None:
-                patches.apply(module)
-            else:
-                register_post_import_hook(_patch_imported, name)
-        _see_imports()
+    table = {name: partial(_recording, adapter, registry=registry) for name, adapter in ADAPTERS.items()}
+    with patched_when_imported(table):
         yield
 
 
-def _see_imports() -> None:
-    """Put wrapt's finder back where it is gone: it is put there once, and pytester for one takes it out again."""
-    if not any(isinstance(finder, ImportHookFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, ImportHookFinder())
-
-
-def _patch_imported(module: ModuleType) -> None:
-    for patches in tuple(_installed):
-        patches.apply(module)
+def _recording(adapter: Adapter, module: ModuleType, *, registry: Registry) -> ExitStack:
+    """Return an adapter's patch that is none, with a warning, where this version of the framework is unknown to it."""
+    stack = ExitStack()
+    try:
+        stack.enter_context(adapter(module, registry))
+    except AttributeError as error:
+        package = module.__name__.partition(".")[0]
+        warnings.warn(
+            UnrecordedToolsWarning(
+                f"the tools of this version of {package!r} cannot be recorded, so that in replay they run: {error}"
+            ),
+            stacklevel=2,
+        )
+    return stack

@@ -15,6 +15,8 @@ from pytest_agentreplay.taps.network import guard_network
 from pytest_agentreplay.taps.owners import Registry, installed
 from pytest_agentreplay.taps.processes import tell_child_processes
 from pytest_agentreplay.taps.threads import carry_owner_into_threads
+from pytest_agentreplay.taps.unrecordable import guard_grpc
+from pytest_agentreplay.taps.waits import skip_retry_pauses
 
 __all__ = ["Taps", "installed_taps"]
 
@@ -40,9 +42,11 @@ class Taps:
             return
         self._stack.enter_context(installed(self.registry))
         self._stack.enter_context(patch_http_clients(self.registry))
+        self._stack.enter_context(skip_retry_pauses(self.registry))
         self._stack.enter_context(carry_owner_into_threads(self.registry))
         self._stack.enter_context(tell_child_processes(self.registry))
         self._stack.enter_context(record_framework_tools(self.registry))
+        self._stack.enter_context(guard_grpc(self.registry))
         self.renew_guard = self._stack.enter_context(guard_network(self.registry))
 
     def give_back(self) -> None:

@@ -8,20 +8,17 @@ what they found when they were imported, so the wrapping is renewed test by test
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import importlib
 import importlib.util
-import ipaddress
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
 
-from pytest_agentreplay.divergence import find_call_site
-from pytest_agentreplay.errors import NetworkBlockedError
-from pytest_agentreplay.taps.owners import Owner, Registry
+from pytest_agentreplay.taps.owners import Registry
+from pytest_agentreplay.taps.reach import Reach
 
 __all__ = ["guard_network"]
 
@@ -82,11 +79,11 @@ def _renew(guard: _Guard, places: Sequence[_Place]) -> None:
 
 
 class _Guard:
-    """Decides about one connection at a time."""
+    """Wraps the places, so that each asks before it does what it does."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._resolved: dict[str, str] = {}  # addresses that allowed names were resolved to
+        self._reach = Reach(registry)
 
     def method(self, real: Callable[..., Any], *, name: str, place: int) -> Callable[..., Any]:
         """Return what stands in for a method of sockets; ``place`` is that of the address among its arguments."""
@@ -97,7 +94,7 @@ class _Guard:
             if sock.family in _INTERNET and len(args) > max(place, 0) and not self._registry.concerns_no_one():
                 address = args[place]
                 if isinstance(address, tuple) and len(address) >= 2:
-                    self.check(str(address[0]), port=address[1], by=f"socket.{name}")
+                    self._reach.check(str(address[0]), port=address[1], by=f"socket.{name}")
             return real(sock, *args)
 
         return guarded
@@ -111,10 +108,10 @@ class _Guard:
             if self._registry.concerns_no_one():
                 return real(host, *args, **kwargs)
             shown = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host or "")
-            self.check(shown, port=args[0] if args else None, by=f"socket.{name}")
+            self._reach.check(shown, port=args[0] if args else None, by=f"socket.{name}", connects=False)
             found = real(host, *args, **kwargs)
             if name == "getaddrinfo":
-                self._resolved |= {str(row[4][0]): shown for row in found}
+                self._reach.know(shown, {str(row[4][0]) for row in found})
             return found
 
         return guarded
@@ -128,30 +125,10 @@ class _Guard:
             if not self._registry.concerns_no_one():
                 host, port = _target(name, args, kwargs)
                 if host is not None:
-                    self.check(host, port=port, by=f"uvloop.{name}")
+                    self._reach.check(host, port=port, by=f"uvloop.{name}", connects=name != "getaddrinfo")
             return await real(loop, *args, **kwargs)
 
         return guarded
-
-    def check(self, host: str, *, port: Any, by: str) -> None:
-        """Return when a connection may be made.
-
-        Raises :class:`NetworkBlockedError` when it may not, :class:`StrayRequestError` when the test that makes it is
-        over, and ``ConnectionRefusedError`` for background traffic, which libraries expect to fail.
-        """
-        __tracebackhide__ = True
-        owner = self._registry.answerable(f"{host}:{port}")
-        if owner is None or owner.player.is_recording:
-            return
-        settings = owner.player.settings
-        name = self._resolved.get(host, host)
-        if _is_loopback(host) and settings.loopback:
-            return
-        if any(fnmatch.fnmatchcase(name.lower(), allowed.lower()) for allowed in settings.hosts):
-            return
-        if any(known.partition("/")[0] == name for known in settings.background):
-            raise ConnectionRefusedError(f"background traffic is not sent in replay: {name}")
-        owner.player.stop(NetworkBlockedError(_explain(owner, name, port=port, by=by)))
 
 
 def _target(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str | None, Any]:
@@ -165,33 +142,3 @@ def _target(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[s
     host = args[start] if len(args) > start else kwargs.get("host")
     port = args[start + 1] if len(args) > start + 1 else kwargs.get("port")
     return (None, None) if host is None else (host.decode() if isinstance(host, bytes) else str(host), port)
-
-
-def _is_loopback(host: str) -> bool:
-    if host in ("", "localhost", socket.gethostname()) or host.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    return bool(mapped.is_loopback or mapped.is_unspecified)
-
-
-def _explain(owner: Owner, host: str, *, port: Any, by: str) -> str:
-    settings = owner.player.settings
-    rule = "only loopback" if settings.loopback else "nothing, not even loopback,"
-    allowed = f" and {', '.join(settings.hosts)}" if settings.hosts else ""
-    shown = f"{host}:{port}" if port is not None else host
-    called = find_call_site()
-    return "\n".join(
-        [
-            f"Network blocked: {by} to {shown} in replay.",
-            "",
-            f"  test      {owner.name}",
-            *([f"  called    {called}"] if called else []),
-            f"  rule      in replay {rule}{allowed} may be reached; httpx and httpx2 are answered from the cassette",
-            "",
-            f"  To let it through: @pytest.mark.agent_cassette(hosts=[{host!r}])",
-        ]
-    )

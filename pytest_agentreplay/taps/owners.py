@@ -92,6 +92,8 @@ class Registry:
         self._process = os.getpid()
         self._scope: ContextVar[Scope | None] = ContextVar("agent_replay_scope", default=None)
         self._current: ContextVar[Owner | Carried | None] = ContextVar("agent_replay_owner", default=None)
+        self._live: ContextVar[bool] = ContextVar("agent_replay_live", default=False)
+        self._failed: ContextVar[list[Owner] | None] = ContextVar("agent_replay_failed", default=None)
 
     def enter(self, owner: Owner | Carried | None) -> Token[Owner | Carried | None]:
         """Make ``owner`` the owner of what this context does from here on."""
@@ -119,6 +121,32 @@ class Registry:
             yield
         finally:
             self._scope.reset(token)
+
+    @contextmanager
+    def live_call(self) -> Iterator[None]:
+        """Mark this block as a live call that is recorded: what a client does in it is not looked at again."""
+        token = self._live.set(True)
+        try:
+            yield
+        finally:
+            self._live.reset(token)
+
+    def is_in_live_call(self) -> bool:
+        """Return whether what is done here and now belongs to a live call that is recorded."""
+        return self._live.get()
+
+    def note_answer(self, failed: Owner | None) -> None:
+        """Note that this context got a recorded answer: ``failed`` is its test where one tries again after it."""
+        if failed is not None or self._failed.get():
+            self._failed.set([failed] if failed is not None else [])
+
+    def takes_pause(self) -> bool:
+        """Return whether a wait that begins here and now is that after a recorded failure; each has one."""
+        failed = self._failed.get()
+        if not failed:
+            return False
+        owner = failed.pop()  # the list is the same in every copy of this context
+        return owner.is_open and owner is (self.named() or self.running)
 
     def concerns_no_one(self) -> bool:
         """Return whether a request made here and now is none of our business."""

@@ -2,6 +2,7 @@
 
 A child that is forked or started anew inherits the environment, which says so.  What outlives a test does not: the
 workers of a pool, and the server that new processes are forked from.  So a process and a pool's job take a note along.
+What another program requests, nobody here can see: it is noted by its name.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import functools
 import multiprocessing.pool
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -30,6 +33,7 @@ def tell_child_processes(registry: Registry) -> Iterator[None]:
     pool = multiprocessing.pool
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(BaseProcess, "start", _starting()))
+        stack.enter_context(mock.patch.object(subprocess.Popen, "__init__", _opening(registry)))
         stack.enter_context(mock.patch.object(ProcessPoolExecutor, "submit", _submitting(registry)))
         for name in _POOL_METHODS:
             real = getattr(pool.Pool, name)
@@ -48,6 +52,21 @@ def _starting() -> Callable[..., None]:
         real(process)
 
     return start
+
+
+def _opening(registry: Registry) -> Callable[..., None]:
+    """Return what stands in for ``Popen.__init__``: it notes which program a recorded test starts."""
+    real = subprocess.Popen.__init__
+
+    @functools.wraps(real)
+    def init(process: Any, args: Any, *rest: Any, **options: Any) -> None:
+        owner = None if registry.concerns_no_one() else registry.named() or registry.running
+        if owner is not None:
+            first = args if isinstance(args, str | bytes | os.PathLike) else next(iter(args), "")
+            owner.player.programs.add(Path(os.fsdecode(first).split(" ")[0]).name)
+        real(process, args, *rest, **options)
+
+    return init
 
 
 def _submitting(registry: Registry) -> Callable[..., Any]:

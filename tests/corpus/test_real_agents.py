@@ -83,7 +83,7 @@ def recorded(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded
     lay_out(folder, {**modules, "count_connects.py": "count_connects.py"})
     search = os.pathsep.join([str(agents / "guard"), str(agents), str(folder)])
     guarded = {"PYTHONPATH": search, "GUARD_LOG": str(folder / "blocked.txt")}
-    with _fake_provider(agents, folder) as fixed, _fake_provider(agents, folder, "--random-ids") as random:
+    with fake_provider(agents, folder) as fixed, fake_provider(agents, folder, "--random-ids") as random:
         for provider, base in zip(CASES_WITH, (fixed, random), strict=True):
             plan = {"base": base, "cases": [_case(name) for name in CASES_WITH[provider]]}
             (folder / provider / "plan.json").write_text(json.dumps(plan))
@@ -101,7 +101,7 @@ def _passed(finished: Finished) -> Finished:
 
 
 @contextmanager
-def _fake_provider(agents: Path, folder: Path, *options: str) -> Iterator[str]:
+def fake_provider(agents: Path, folder: Path, *options: str) -> Iterator[str]:
     """Run the fake provider until the block ends; yield its base URL."""
     port_file = folder / f"port{''.join(options)}"
     command = [sys.executable, str(agents / "fake_provider.py"), "--port", "0", "--port-file", str(port_file), *options]

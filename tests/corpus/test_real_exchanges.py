@@ -35,7 +35,10 @@ from tests.support.server import serving
 pytestmark = pytest.mark.corpus
 
 CLIENTS = ("httpx", "httpx2", "httpx-async", "httpx2-async")
+MORE_CLIENTS = ("requests", "urllib3", "aiohttp")  # recorded all in one, which is quick
 LAYOUTS = ("file by file", "all in one")
+PASSES = [(client, layout) for client in CLIENTS for layout in LAYOUTS]
+PASSES += [(client, "all in one") for client in MORE_CLIENTS]
 EXCHANGES = 98
 FILES = 35
 
@@ -114,7 +117,9 @@ def recorded(traffic: Mapping[str, list[Exchange]], tmp_path_factory: pytest.Tem
 
 def _write_plan(folder: Path, files: Mapping[str, Iterable[Exchange]], *, base: str) -> None:
     requests = {file: [exchange.sent_to(base) for exchange in found] for file, found in files.items()}
-    (folder / "plan.json").write_text(json.dumps({"clients": CLIENTS, "files": requests}))
+    (folder / "plan.json").write_text(
+        json.dumps({"clients": CLIENTS, "all": CLIENTS + MORE_CLIENTS, "files": requests})
+    )
 
 
 def _observations(folder: Path) -> list[dict[str, Any]]:
@@ -137,19 +142,18 @@ def _body(seen: Mapping[str, Any]) -> bytes:
 
 
 def test_every_file_is_recorded_by_every_client(recorded: Recorded) -> None:
-    each = len(CLIENTS) * (FILES + 1)
+    each = len(CLIENTS) * (FILES + 1) + len(MORE_CLIENTS)
 
-    assert f"{each} recorded ({len(CLIENTS) * EXCHANGES * 2} requests)" in recorded.recording.text
+    assert f"{each} recorded ({len(PASSES) * EXCHANGES} requests)" in recorded.recording.text
 
 
 def test_every_file_is_replayed_without_the_server(recorded: Recorded) -> None:
-    each = len(CLIENTS) * (FILES + 1)
+    each = len(CLIENTS) * (FILES + 1) + len(MORE_CLIENTS)
 
-    assert f"{each} replayed ({len(CLIENTS) * EXCHANGES * 2} requests)" in recorded.replaying.text
+    assert f"{each} replayed ({len(PASSES) * EXCHANGES} requests)" in recorded.replaying.text
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("client", "layout"), PASSES)
 def test_recording_changes_nothing_for_the_client(
     traffic: Mapping[str, list[Exchange]], recorded: Recorded, client: str, layout: str
 ) -> None:
@@ -162,8 +166,7 @@ def test_recording_changes_nothing_for_the_client(
     }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("client", "layout"), PASSES)
 def test_replay_gives_the_status_and_the_bytes_in_the_pieces_they_came_in(
     recorded: Recorded, client: str, layout: str
 ) -> None:
@@ -179,8 +182,7 @@ def test_replay_gives_the_status_and_the_bytes_in_the_pieces_they_came_in(
     ] == [f"{WITH_PASSWORDS}#0"]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("client", "layout"), PASSES)
 def test_replay_gives_every_header_that_is_not_of_the_connection(recorded: Recorded, client: str, layout: str) -> None:
     live = recorded.live[f"{client}, {layout}"]
 
@@ -188,9 +190,19 @@ def test_replay_gives_every_header_that_is_not_of_the_connection(recorded: Recor
 
     for name, seen in replayed.items():
         kept = [(key, value) for key, value in live[name]["headers"] if key not in OF_THE_CONNECTION]
-        assert [tuple(pair) for pair in seen["headers"]] == [
-            (key, f"[redacted:{key}]" if key in SECRET else value) for key, value in kept
+        # http.client, below some of the clients, cannot read an answer that does not say where it ends
+        assert [tuple(pair) for pair in seen["headers"] if pair[0] not in OF_THE_CONNECTION] == [
+            (key, _redacted(key, value) if key in SECRET else value) for key, value in kept
         ], name
+
+
+def _redacted(key: str, value: str) -> str:
+    """Return a secret header as a recording has it: a cookie keeps its name, and does not expire."""
+    if key != "set-cookie" or "=" not in value.partition(";")[0]:
+        return f"[redacted:{key}]"
+    name, _, rest = value.partition("=")
+    kept = [part for part in rest.split(";")[1:] if not part.strip().lower().startswith(("expires=", "max-age="))]
+    return ";".join([f"{name}=[redacted:{key}]", *kept])
 
 
 @pytest.mark.parametrize("client", CLIENTS)

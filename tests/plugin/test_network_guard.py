@@ -67,7 +67,7 @@ def outside() -> Iterator[Outside]:
 
 
 TRIES = """
-import asyncio, http.client, os, socket, ssl, threading, urllib.request
+import asyncio, http.client, os, socket, ssl, threading
 import anyio, pytest, trio, uvloop
 from agent import CLIENT, ask
 
@@ -136,9 +136,8 @@ WAYS = {
     "getaddrinfo by keyword": ("socket.getaddrinfo", "socket.getaddrinfo(host=NAME, port=443)"),
     "gethostbyname": ("socket.gethostbyname", "socket.gethostbyname(NAME)"),
     "create_connection": ("socket.getaddrinfo", "socket.create_connection((NAME, 443))"),
-    "http.client": ("socket.getaddrinfo", "http.client.HTTPConnection(NAME).request('GET', '/')"),
-    "http.client by address": ("socket.getaddrinfo", "http.client.HTTPConnection(ADDRESS).request('GET', '/')"),
-    "urllib": ("socket.getaddrinfo", "urllib.request.build_opener().open('http://' + NAME)"),
+    "http.client": ("socket.getaddrinfo", "http.client.HTTPConnection(NAME).connect()"),
+    "http.client by address": ("socket.getaddrinfo", "http.client.HTTPConnection(ADDRESS).connect()"),
     "a thread": ("socket.getaddrinfo", "in_a_thread(socket.create_connection, (NAME, 443))"),
     "asyncio by name": ("socket.getaddrinfo", "asyncio.run(asyncio.open_connection(NAME, 443))"),
     "asyncio by address": ("socket.connect", "asyncio.run(asyncio.open_connection(ADDRESS, 443))"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +39,8 @@ class Answer:
     gap: float = 0.0
     delay: float = 0.0
     cut_after: int | None = None  # close the connection after so many chunks
+    reset: bool = False  # where it closes, do so without a word, as a machine that went away
+    length: int | None = None  # the length to announce, where it is another than the body's
 
 
 @dataclass
@@ -60,8 +65,8 @@ def answer_events(events: Sequence[str | dict[str, Any]], *, gap: float = 0.0) -
 
 
 @contextmanager
-def serving(respond: Callable[[Seen], Answer]) -> Iterator[Server]:
-    """Serve on a free loopback port until the block ends."""
+def serving(respond: Callable[[Seen], Answer], *, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """Serve on a free loopback port until the block ends, over HTTPS where there is a context for it."""
     lock = threading.Lock()
     state = Server(url="")
 
@@ -72,7 +77,14 @@ def serving(respond: Callable[[Seen], Answer]) -> Iterator[Server]:
         def setup(self) -> None:
             with lock:
                 state.connections += 1
+            if tls is not None:
+                self.request = tls.wrap_socket(self.request, server_side=True)
             super().setup()
+
+        def finish(self) -> None:
+            super().finish()
+            if tls is not None:
+                self.request.close()
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -94,24 +106,42 @@ def serving(respond: Callable[[Seen], Answer]) -> Iterator[Server]:
                 state.seen.append(seen)
             answer = respond(seen)
             time.sleep(answer.delay)
+            if answer.reset and not answer.chunks:
+                self._reset()
+                return
             self.send_response(answer.status)
             for name, value in answer.headers:
                 self.send_header(name, value)
             if answer.chunks is None:
-                self.send_header("content-length", str(len(answer.body)))
+                has_body = seen.method != "HEAD" and answer.status not in (204, 304)
+                if has_body or seen.method == "HEAD":
+                    self.send_header(
+                        "content-length", str(len(answer.body) if answer.length is None else answer.length)
+                    )
                 self.end_headers()
-                self.wfile.write(answer.body)
+                self.wfile.write(answer.body if has_body else b"")
+                self.close_connection = self.close_connection or answer.length is not None
                 return
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
             self._stream(answer)
 
+        def _close(self) -> None:
+            self.close_connection = True
+            self.connection.close()
+
+        def _reset(self) -> None:
+            self.close_connection = True
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.rfile.close()
+            self.wfile.close()
+            self.connection.close()
+
         def _stream(self, answer: Answer) -> None:
             try:
                 for index, chunk in enumerate(answer.chunks or ()):
                     if answer.cut_after is not None and index >= answer.cut_after:
-                        self.close_connection = True
-                        self.connection.close()
+                        self._reset() if answer.reset else self._close()
                         return
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
                     self.wfile.flush()
@@ -130,7 +160,7 @@ def serving(respond: Callable[[Seen], Answer]) -> Iterator[Server]:
             pass
 
     server = Quiet(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    state.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
     # A plain thread: a server belongs to no test, whatever test starts it.
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

@@ -1,0 +1,324 @@
+"""aiohttp: caught where its connector hands out a connection for one request.
+
+Above that stand aiohttp's own redirects, cookies, middlewares and ``raise_for_status``, which so run live in replay
+too.  An answer's ``content`` is a reader that pulls: from the live reader, keeping each piece, or from the recording.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from pytest_agentreplay.records import TransportError
+from pytest_agentreplay.taps.exchange import Answered, Exchanges, Recorder, Sent
+from pytest_agentreplay.taps.failures import Kind, describe_failure, os_error
+
+__all__ = ["tap_aiohttp"]
+
+_NAME = "aiohttp"
+_STATE = "_agent_replay"
+_DECODES = "_agent_replay_decodes"
+_KINDS: Mapping[str, Kind] = {
+    "ClientConnectorDNSError": "dns",
+    "ClientConnectorCertificateError": "certificate",
+    "ClientConnectorSSLError": "tls",
+    "ClientProxyConnectionError": "proxy",
+    "ClientHttpProxyError": "proxy",
+    "ClientConnectorError": "connect",
+    "ConnectionTimeoutError": "connect-timeout",
+    "SocketTimeoutError": "read-timeout",
+    "ServerTimeoutError": "read-timeout",
+    "TimeoutError": "timeout",
+    "ServerDisconnectedError": "disconnected",
+    "ClientPayloadError": "cut",
+    "ClientOSError": "reset",
+    "ClientError": "protocol",
+}
+_KINDS_OF_CONNECTING: Mapping[str, Kind] = {**_KINDS, "TimeoutError": "connect-timeout"}
+
+# What a reader pulls: the next piece, whether an HTTP chunk ends with it, and whether the answer does.
+Pulled: TypeAlias = tuple[bytes, bool, bool]
+
+
+def tap_aiohttp(client: ModuleType, exchanges: Exchanges) -> Iterator[tuple[type, str, Callable[..., Any]]]:
+    """Yield what stands in for the methods of connectors, protocols and responses."""
+    connector, protocol, response = client.BaseConnector, client.client_proto.ResponseHandler, client.ClientResponse
+    tap = _Tap(client, exchanges)
+    yield connector, "connect", tap.wrap_connect(connector.connect)
+    yield protocol, "set_response_params", _noting_decoding(protocol.set_response_params)
+    yield response, "start", tap.wrap_start(response.start)
+
+
+class _Tap:
+    def __init__(self, client: ModuleType, exchanges: Exchanges) -> None:
+        self._client = client
+        self._exchanges = exchanges
+        self._reader = _reader_class(client)
+        self._connection = _connection_class(client)
+
+    def wrap_connect(self, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Return what stands in for ``BaseConnector.connect``."""
+
+        async def connect(connector: Any, request: Any, *args: Any, **options: Any) -> Any:
+            __tracebackhide__ = True
+            if self._exchanges.passes():
+                return await real(connector, request, *args, **options)
+            if request.headers.get("Upgrade", "").lower() == "websocket":
+                self._exchanges.reach.check(request.url.host, port=request.url.port, by="aiohttp websocket")
+                with self._exchanges.live():
+                    return await real(connector, request, *args, **options)
+            decision = self._exchanges.decide(await _sent(request))
+            if isinstance(decision, Answered):
+                if decision.error is not None and decision.failed_before_sending:
+                    raise self._exception(decision.error, request)
+                return self._connection(connector, request, decision)
+            try:
+                with self._exchanges.live():
+                    connection = await real(connector, request, *args, **options)
+            except BaseException as error:
+                self._fail(decision, error, kinds=_KINDS_OF_CONNECTING, timer=request._timer)
+                raise
+            connection.__dict__[_STATE] = decision
+            return connection
+
+        return connect
+
+    def wrap_start(self, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Return what stands in for ``ClientResponse.start``."""
+
+        async def start(response: Any, connection: Any) -> Any:
+            __tracebackhide__ = True
+            state = connection.__dict__.pop(_STATE, None)
+            if isinstance(state, Recorder):
+                await self._start_live(real, response, connection, recorder=state)
+            elif isinstance(state, Answered):
+                await self._start_recorded(real, response, connection, answered=state)
+            else:
+                await real(response, connection)
+            return response
+
+        return start
+
+    async def _start_live(
+        self, real: Callable[..., Awaitable[Any]], response: Any, connection: Any, *, recorder: Recorder
+    ) -> None:
+        is_decoded = getattr(connection.protocol, _DECODES, True)
+        try:
+            await real(response, connection)
+        except BaseException as error:
+            self._fail(recorder, error, kinds=_KINDS, timer=response._timer)
+            raise
+        recorder.head(response.status, response.headers.items(), is_decoded=is_decoded)
+        live = response.content
+        if live.at_eof() and not live.total_bytes:
+            recorder.finish()
+        else:
+            response.content = self._reader(self._teed(live, recorder, timer=response._timer), live, recorder)
+
+    async def _start_recorded(
+        self, real: Callable[..., Awaitable[Any]], response: Any, connection: Any, *, answered: Answered
+    ) -> None:
+        protocol = connection.protocol
+        if answered.response is None:
+            assert answered.error is not None
+            raise self._exception(answered.error, response)
+        raised = self._exception(answered.error, response) if answered.error is not None else None
+        protocol.message = self._message(answered), self._reader(_recorded(answered, raised))
+        await real(response, connection)
+
+    def _message(self, answered: Answered) -> Any:
+        recorded = answered.response
+        assert recorded is not None
+        multidict = self._client.client_reqrep
+        headers = multidict.CIMultiDictProxy(multidict.CIMultiDict(recorded.headers))
+        return self._client.http_parser.RawResponseMessage(
+            version=self._client.HttpVersion11,
+            code=recorded.status,
+            reason=http.client.responses.get(recorded.status, ""),
+            headers=headers,
+            raw_headers=tuple((name.encode(), value.encode()) for name, value in recorded.headers),
+            should_close=False,
+            compression=None,
+            upgrade=False,
+            chunked=len(recorded.cuts) > 1,
+        )
+
+    async def _teed(self, live: Any, recorder: Recorder, *, timer: Any) -> AsyncIterator[Pulled]:
+        while True:
+            try:
+                data, ends_chunk = await live.readchunk()
+            except BaseException as error:
+                self._fail(recorder, error, kinds=_KINDS, timer=timer)
+                raise
+            recorder.chunk(data)
+            is_last = live.at_eof()
+            if is_last:
+                recorder.finish()
+            yield data, ends_chunk, is_last
+
+    def _fail(self, recorder: Recorder, error: BaseException, *, kinds: Mapping[str, Kind], timer: Any) -> None:
+        if isinstance(error, asyncio.CancelledError) and getattr(timer, "_cancelled", False):
+            error, kinds = TimeoutError(), _KINDS  # aiohttp's own total timeout, which it tells so from here on
+        if isinstance(error, self._client.ClientError | OSError | TimeoutError):
+            recorder.fail(describe_failure(error, client=_NAME, phase=recorder.phase, kinds=kinds))
+        else:
+            recorder.abandon()
+
+    def _exception(self, error: TransportError, asked: Any) -> Exception:
+        """Return the exception that this was recorded from, or its nearest kin here; ``asked`` is what failed."""
+        client = self._client
+        root = os_error(error.kind, error.text)
+        key = getattr(asked, "connection_key", None)
+        made: Mapping[str, Callable[[], Exception]] = {
+            "refused": lambda: client.ClientConnectorError(key, root),
+            "connect": lambda: client.ClientConnectorError(key, root),
+            "dns": lambda: client.ClientConnectorDNSError(key, root),
+            "tls": lambda: client.ClientConnectorSSLError(key, root),
+            "certificate": lambda: client.ClientConnectorCertificateError(key, root),
+            "proxy": lambda: client.ClientProxyConnectionError(key, OSError(error.text)),
+            "connect-timeout": TimeoutError,  # aiohttp itself makes a ConnectionTimeoutError of it
+            "timeout": TimeoutError,
+            "read-timeout": lambda: client.SocketTimeoutError("Timeout on reading data from socket"),
+            "write-timeout": lambda: client.SocketTimeoutError("Timeout on reading data from socket"),
+            "pool-timeout": lambda: client.SocketTimeoutError("Timeout on reading data from socket"),
+            "reset": lambda: client.ClientOSError(*root.args),
+            "disconnected": client.ServerDisconnectedError,
+            "cut": lambda: client.ClientPayloadError(error.text),
+            "short": lambda: client.ClientPayloadError(error.text),
+        }
+        make = made.get(error.kind)
+        return make() if make is not None else client.ClientConnectionError(error.text)
+
+
+async def _sent(request: Any) -> Sent:
+    payload = request._body
+    content = b""
+    if payload is not None:
+        content = await payload.as_bytes()
+    return Sent(method=request.method, url=str(request.url), headers=list(request.headers.items()), content=content)
+
+
+def _noting_decoding(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what stands in for ``set_response_params``: it notes whether answers reach the reader decoded."""
+
+    def set_response_params(protocol: Any, **params: Any) -> Any:
+        protocol.__dict__[_DECODES] = params.get("auto_decompress", True)
+        return real(protocol, **params)
+
+    return set_response_params
+
+
+async def _recorded(answered: Answered, raised: Exception | None) -> AsyncIterator[Pulled]:
+    pieces = answered.pieces()
+    for index, (pause, piece) in enumerate(answered.paced()):
+        if pause:
+            await asyncio.sleep(pause)
+        yield piece, len(pieces) > 1, raised is None and index == len(pieces) - 1
+    if raised is not None:
+        raise raised
+    yield b"", False, True
+
+
+class _NoFlow:
+    """What a reader asks to slow down or to go on: there is nothing behind it that could."""
+
+    connected = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's signature
+        pass
+
+
+def _reader_class(client: ModuleType) -> type[Any]:
+    class Reader(client.StreamReader):  # type: ignore[name-defined]
+        """A reader that has nothing until it is asked, and then pulls one piece."""
+
+        def __init__(self, pieces: AsyncIterator[Pulled], live: Any = None, recorder: Recorder | None = None) -> None:
+            super().__init__(_NoFlow(), 2**16, loop=asyncio.get_running_loop())
+            self._pieces = pieces
+            self._live = live
+            self._recorder = recorder
+
+        async def _wait(self, *_: Any) -> None:
+            data, ends_chunk, is_last = await anext(self._pieces)
+            if ends_chunk:
+                self.begin_http_chunk_receiving()
+            self.feed_data(data)
+            if ends_chunk:
+                self.end_http_chunk_receiving()
+            if is_last:
+                self.feed_eof()
+
+        async def wait_eof(self) -> None:
+            while not self._eof:
+                await self._wait()
+
+        def set_exception(self, exc: BaseException, *args: Any) -> None:
+            """Take it that the answer is closed: early, unless it has ended."""
+            super().set_exception(exc, *args)
+            if self._recorder is not None:
+                self._recorder.finish(truncated=True)
+                self._live.set_exception(exc, *args)
+
+        def __del__(self) -> None:
+            if self._recorder is not None:
+                self._recorder.finish(truncated=True)
+
+    return Reader
+
+
+class _Nowhere(asyncio.Transport):
+    """The transport of a request that is not sent."""
+
+    def write(self, data: Any) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+    abort = close
+
+
+def _connection_class(client: ModuleType) -> type[Any]:
+    class Protocol(client.client_proto.ResponseHandler):  # type: ignore[name-defined]
+        """A protocol that has the recorded message, and no parser."""
+
+        message: Any = None
+
+        def set_response_params(self, **params: Any) -> None:
+            pass
+
+        def start_timeout(self) -> None:
+            pass
+
+        async def read(self) -> Any:
+            return self.message
+
+    class Connection(client.connector.Connection):  # type: ignore[name-defined]
+        """A connection that no pool knows."""
+
+        def __init__(self, connector: Any, request: Any, answered: Answered) -> None:
+            loop = asyncio.get_running_loop()
+            protocol = Protocol(loop)
+            protocol.connection_made(_Nowhere())
+            super().__init__(connector, request.connection_key, protocol, loop)
+            self.__dict__[_STATE] = answered
+
+        def __del__(self, _warnings: Any = None) -> None:
+            pass
+
+        def close(self) -> None:
+            self._notify_release()
+            self._protocol = None
+
+        release = close
+
+    return Connection
