@@ -5,13 +5,13 @@ A cell is one key at one version: a commit writes one, and none is ever changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pytest_agentreplay.errors import InvalidInputError
 from pytest_agentreplay.state.encoding import DELETED, Stored, checksum, is_text
 from pytest_agentreplay.state.line import Line
-from pytest_agentreplay.state.lineage import ENDLESS, Segment
+from pytest_agentreplay.state.lineage import ENDLESS, flat
 from pytest_agentreplay.state.versions import AsOf, Version
 
 __all__ = ["Cell", "Cells", "Revise"]
@@ -43,15 +43,15 @@ class Cells:
         self.line = line
         self.shape = shape
         # Where in the past of the fork a key was last written.  That never changes, so it is found once.
-        self._places: dict[str, Segment | None] = {}
+        self._places: dict[str, tuple[int, ...]] = {}
 
     def find(self, key: str, position: int) -> Cell | None:
         """Return the newest cell of a key up to a position, be it a deletion."""
         self._check_key(key)
         lineage = self.line.lineage
-        if position == ENDLESS or position > lineage.own.start:
+        if position > lineage.own.start:
             return self._find_from_own(key, position)
-        return self._read(key, lineage.up_to(position))
+        return self._read(key, flat(lineage.up_to(position)))
 
     def write(self, key: str, revise: Revise) -> Version | None:
         """Commit what ``revise`` makes of the newest cell, unless that is ``None``; return the version."""
@@ -96,31 +96,30 @@ class Cells:
 
     def _find_from_own(self, key: str, position: int) -> Cell | None:
         lineage = self.line.lineage
-        own = lineage.own if position == ENDLESS else lineage.own._replace(bound=position)
-        if len(lineage.segments) == 1:
-            return self._read(key, (own,))
+        own = (self.line.branch, position)
+        if not lineage.inherited:
+            return self._read(key, own)
         if key in self._places:
-            place = self._places[key]
-            return self._read(key, (own,) if place is None else (own, place))
-        rest = lineage.segments[1:]
-        found = self._read(key, (own, *rest))
-        if found is None or found.branch != own.branch:
-            self._remember(key, found, rest)
+            return self._read(key, own + self._places[key])
+        found = self._read(key, own + lineage.inherited)
+        if found is None or found.branch != self.line.branch:
+            self._remember(key, found)
         return found
 
-    def _remember(self, key: str, found: Cell | None, segments: Sequence[Segment]) -> None:
+    def _remember(self, key: str, found: Cell | None) -> None:
         if len(self._places) >= _MOST_PLACES:
             self._places.clear()
-        at = found.branch if found is not None else None
-        self._places[key] = next((part for part in segments if part.branch == at), None)
+        at = None if found is None else found.branch
+        parts = self.line.lineage.segments
+        self._places[key] = next(((part.branch, part.bound) for part in parts if part.branch == at), ())
 
-    def _read(self, key: str, segments: tuple[Segment, ...]) -> Cell | None:
+    def _read(self, key: str, pairs: tuple[int, ...]) -> Cell | None:
+        """Return the newest cell of a key along pairs of branch and bound, the newest first."""
         line = self.line
-        if len(segments) == 1 and segments[0].branch == line.branch:
-            row = line.engine.one("read_cell", line.branch, self.shape, key, segments[0].bound)
+        if len(pairs) == 2 and pairs[0] == line.branch:
+            row = line.engine.one("read_cell", line.branch, self.shape, key, pairs[1])
         else:
-            pairs = [number for part in segments for number in (part.branch, part.bound)]
-            row = line.engine.one_in_past("read_cell_in_past", len(segments), line.branch, self.shape, key, *pairs)
+            row = line.engine.one_in_past("read_cell_in_past", len(pairs) // 2, line.branch, self.shape, key, *pairs)
         if row is None:
             raise line.gone()
         line.saw_head(row[0])

@@ -17,12 +17,15 @@ from pytest_agentreplay.state.versions import AsOf, Version
 
 __all__ = ["Documents"]
 
+_MOST_PARSED = 8
+
 
 class Documents:
     """The JSON documents of one branch."""
 
     def __init__(self, line: Line) -> None:
         self._cells = Cells(line, "json")
+        self._parsed: dict[tuple[str, int, int], Any] = {}  # the last that a path was read in; never handed out
 
     def get(self, key: str, path: str = "$", *, as_of: AsOf = None) -> Any:
         """Return what a document has at a path, ``None`` where it has nothing."""
@@ -79,7 +82,20 @@ class Documents:
 
     def _find(self, key: str, path: str, position: int) -> Any:
         steps = parse_path(path)
-        return find_at(_document(self._cells.find(key, position)), steps)
+        cell = self._cells.find(key, position)
+        if not steps or cell is None or cell.is_deleted:
+            return find_at(_document(cell), steps)
+        found = find_at(self._parse(key, cell), steps)
+        return decode(JSON, encode_json(found)) if isinstance(found, dict | list) else found
+
+    def _parse(self, key: str, cell: Cell) -> Any:
+        """Return a document to look into: whoever asks what was known then asks for more than one path."""
+        place = (key, cell.branch, cell.version)
+        if place not in self._parsed:
+            if len(self._parsed) >= _MOST_PARSED:
+                self._parsed.pop(next(iter(self._parsed)), None)
+            self._parsed[place] = _document(cell)
+        return self._parsed[place]
 
     def _position(self, as_of: AsOf, method: str, key: str) -> int:
         return self._cells.position(as_of, method=method, key=key)

@@ -32,6 +32,8 @@ APPLICATION_ID = 0x41475354  # "AGST", where SQLite keeps what a file is for
 # FULL syncs the log before a commit returns.
 _SYNCHRONOUS: Mapping[str, str] = {"fast": "NORMAL", "durable": "FULL"}
 
+_SMALLEST = 512  # bytes, of an SQLite file with anything in it
+
 _DAMAGED = "the file is damaged"
 _FROM_A_COPY = "Take a copy from before; what is left can be read with sqlite3's .recover."
 _FAULTS: tuple[tuple[str, str, str], ...] = (
@@ -174,7 +176,7 @@ class Engine:
         return self.damaged(str(error))
 
     def _connect(self) -> sqlite3.Connection:
-        self._refuse_folder()
+        self._refuse_place()
         connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(connection)
@@ -183,7 +185,7 @@ class Engine:
             raise
         return connection
 
-    def _refuse_folder(self) -> None:
+    def _refuse_place(self) -> None:
         path = Path(self.path)
         if self.path == MEMORY:
             return
@@ -191,6 +193,8 @@ class Engine:
             raise StoreFileError(f"there is no folder {str(path.parent)!r}", path=self.path, remedy="Make it first.")
         if path.is_dir():
             raise StoreFileError("this is a folder", path=self.path, remedy="Name a file.")
+        if path.exists() and 0 < path.stat().st_size < _SMALLEST:  # SQLite would begin anew in it
+            raise self.damaged(f"{path.stat().st_size} bytes are left")
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         execute = connection.execute

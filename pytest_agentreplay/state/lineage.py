@@ -8,14 +8,14 @@ any position lies in the first segment that begins below the position and has on
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pytest_agentreplay.errors import BranchNotFoundError
 from pytest_agentreplay.state.engine import Engine
 from pytest_agentreplay.state.versions import Origin
 
-__all__ = ["ENDLESS", "FIRST_HEAD", "Lineage", "Segment", "load_lineage"]
+__all__ = ["ENDLESS", "FIRST_HEAD", "Lineage", "Segment", "flat", "load_lineage"]
 
 FIRST_HEAD = 2  # where the first branch of a new store stands
 ENDLESS = 2**63 - 1  # the bound of a branch's own segment: all it ever commits
@@ -36,6 +36,7 @@ class Lineage:
     def __init__(self, segments: Sequence[Segment], *, store: str) -> None:
         self.segments = tuple(segments)
         self.own = self.segments[0]
+        self.inherited = flat(self.segments[1:])
         self._origins = {part.branch: Origin(store, part.branch, part.name) for part in self.segments}
         self._starts = [part.start for part in reversed(self.segments)]
 
@@ -56,6 +57,11 @@ class Lineage:
     def origin_at(self, position: int) -> Origin:
         """Return the branch on which the commit at a position was made; the first positions are the root's."""
         return self._origins[self.up_to(position)[0].branch]
+
+
+def flat(segments: Iterable[Segment]) -> tuple[int, ...]:
+    """Return segments as statements take them: branch and bound of each in turn."""
+    return tuple(number for part in segments for number in (part.branch, part.bound))
 
 
 def load_lineage(engine: Engine, branch: int, *, store: str) -> Lineage:
