@@ -78,11 +78,10 @@ FROM branches AS b
 LEFT JOIN (
     SELECT c.branch, c.version, c.kind, c.value, c.sum
     FROM lineage AS l CROSS JOIN cells AS c
-    WHERE c.branch = l.branch AND c.shape = ?2 AND c.key = ?3 AND c.version = (
-        SELECT max(n.version) FROM cells AS n
-        WHERE n.branch = l.branch AND n.shape = ?2 AND n.key = ?3 AND n.version <= l.bound
-    )
-    LIMIT 1  -- the outer loop goes through the lineage in its order: the newest
+    WHERE c.branch = l.branch AND c.shape = ?2 AND c.key = ?3 AND c.version <= l.bound
+    -- CROSS JOIN keeps the loops in this order: the newest segment first, and in it, by the primary key, the newest
+    -- version first.  So the first row is the newest, and none after it has to be looked for.
+    LIMIT 1
 ) AS found
 WHERE b.id = ?1 AND b.deleted IS NULL;
 

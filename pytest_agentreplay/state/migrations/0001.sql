@@ -29,7 +29,7 @@ CREATE TABLE cells (
     kind TEXT NOT NULL,
     value,
     sum INTEGER NOT NULL,
-    PRIMARY KEY (branch, shape, key, version)
+    PRIMARY KEY (branch, shape, key, version DESC)
 ) WITHOUT ROWID;
 
 CREATE TABLE events (
