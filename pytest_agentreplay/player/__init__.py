@@ -1,6 +1,7 @@
 """The one object that decides, for each live request: serve, record or diverge."""
 
 from pytest_agentreplay.player.lanes import Lane, Lanes
+from pytest_agentreplay.player.observer import Observer, Unobserved
 from pytest_agentreplay.player.permissions import Approve, Decision, Policy
 from pytest_agentreplay.player.player import Player, Serve, Ticket
 from pytest_agentreplay.player.recorded import Recorded, recorded_for
@@ -13,6 +14,7 @@ __all__ = [
     "Lane",
     "Lanes",
     "MemoryTape",
+    "Observer",
     "Player",
     "Policy",
     "Recorded",
@@ -21,5 +23,6 @@ __all__ = [
     "Tape",
     "Ticket",
     "ToolTicket",
+    "Unobserved",
     "recorded_for",
 ]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.errors import AgentReplayError, ConfigurationError, ReplayDivergenceException, ReplayStop
-from pytest_agentreplay.plugin import options
+from pytest_agentreplay.plugin import options, state
+from pytest_agentreplay.plugin.state import agent_state, agent_state_seed, agent_store  # noqa: F401 (fixtures)
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class ReplayDivergenceWarning(UserWarning):
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     options.add_options(parser)
+    state.add_options(parser)
     if getattr(pluginmanager, "_conftest_plugins", None):  # registered by a conftest: the hook below has run already
         options.add_record_mode(parser)
 
@@ -88,6 +90,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             options.check_session(item)
         except ConfigurationError as error:
             raise pytest.UsageError(str(error)) from error
+        if "agent_state" in item.fixturenames:  # type: ignore[attr-defined]
+            _request_first(item, "agent_state")  # its log begins where the run does
         _request_first(item, "agent_run")
 
 
@@ -189,6 +193,7 @@ def pytest_runtest_makereport(
     capture = item.config.stash.get(_CAPTURE, None)
     if call.when == "teardown" and capture is not None:
         setattr(report, ATTRIBUTE, capture.take_outcomes())
+    state.report_branch(item, report)
     return report
 
 

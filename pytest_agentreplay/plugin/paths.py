@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["cassette_file_name", "fixture_file_name", "fixture_folder"]
+__all__ = ["branch_name", "cassette_file_name", "fixture_file_name", "fixture_folder"]
 
 _ILLEGAL = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
@@ -27,6 +27,13 @@ def cassette_file_name(item: pytest.Item, *, name: str | None = None) -> str:
     if name is not None:
         return name.removesuffix(".jsonl") + ".jsonl"
     return _safe(".".join([*_classes_of(item), item.name]), case_matters_in=item.name) + ".jsonl"
+
+
+def branch_name(item: pytest.Item, *, attempt: int) -> str:
+    """Return the name of the state branch of one attempt at a test: ``<test>~<short node hash>~<attempt>``."""
+    end = f"~{sha256(item.nodeid.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}~{attempt}"
+    letters = (letter if unicodedata.category(letter) not in ("Cc", "Cs") else "-" for letter in item.name)
+    return "".join(letters).lstrip("_")[: _LONGEST - len(end)] + end
 
 
 def fixture_file_name(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, phase: str) -> str:

@@ -7,7 +7,8 @@ from pytest_agentreplay.state.documents import Documents
 from pytest_agentreplay.state.engine import Durability
 from pytest_agentreplay.state.events import ChainCheck, Event, Events
 from pytest_agentreplay.state.kv import KeyValues, Revision
-from pytest_agentreplay.state.store import Store, View, open_store
+from pytest_agentreplay.state.seeding import fill_once
+from pytest_agentreplay.state.store import Change, Store, View, open_store
 from pytest_agentreplay.state.versions import AsOf, Version
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Branch",
     "Branches",
     "ChainCheck",
+    "Change",
     "Documents",
     "Durability",
     "Event",
@@ -25,5 +27,6 @@ __all__ = [
     "Store",
     "Version",
     "View",
+    "fill_once",
     "open_store",
 ]

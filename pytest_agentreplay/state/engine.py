@@ -210,6 +210,7 @@ class Engine:
         self._refuse_cut(connection)
         execute("PRAGMA journal_mode = WAL")
         execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")
+        execute("PRAGMA wal_autocheckpoint = 4000")  # pages: a checkpoint syncs, and 1,000 come often in a test suite
         execute("PRAGMA fullfsync = ON")  # where a plain fsync leaves data in the drive: macOS
         upgrade(connection, scripts)
 

@@ -7,6 +7,9 @@ SELECT value FROM about WHERE name = ?1;
 -- name: add_about
 INSERT INTO about (name, value) VALUES (?1, ?2);
 
+-- name: set_about
+INSERT INTO about (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2;
+
 -- name: find_branch_named
 SELECT id, name, parent, fork, head, events, chain, created, deleted, sum
 FROM branches WHERE name = ?1 AND deleted IS NULL;

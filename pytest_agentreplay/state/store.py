@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
+from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 
 from pytest_agentreplay.state.branches import DEFAULT, Branches, add_default
 from pytest_agentreplay.state.documents import Documents
+from pytest_agentreplay.state.encoding import DELETED
 from pytest_agentreplay.state.engine import MEMORY, Durability, Engine
 from pytest_agentreplay.state.events import Clock, Events
 from pytest_agentreplay.state.integrity import verify_store
@@ -17,11 +19,21 @@ from pytest_agentreplay.state.line import Line
 from pytest_agentreplay.state.lineage import ENDLESS
 from pytest_agentreplay.state.versions import AsOf, Version
 
-__all__ = ["Store", "View", "open_store"]
+__all__ = ["Change", "Store", "View", "open_store"]
 
 
 def _real_clock() -> datetime.datetime:
     return datetime.datetime.now(tz=datetime.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One commit of a key: ``shape`` says of what kind, ``kv`` or ``json``."""
+
+    shape: str
+    key: str
+    version: Version
+    is_deleted: bool
 
 
 class View:
@@ -57,6 +69,20 @@ class View:
         """The log."""
         return Events(self._line, clock=self._clock)
 
+    def changes(self, *, since: AsOf, until: AsOf = None) -> list[Change]:
+        """Return the commits of keys after one version up to another, oldest first, across forks."""
+        line = self._line
+        first = line.position(since, asked=lambda: f"changes(since={since!r}")
+        found: list[Change] = []
+        with line.engine.snapshot():
+            last = line.position(until, asked=lambda: f"changes(since={since!r}")
+            line.head()
+            for part in reversed([part for part in line.lineage.up_to(last) if part.bound > first]):
+                for shape, key, number, kind in line.engine.all("list_changes", part.branch, first, part.bound):
+                    version = line.version(number, branch=part.branch)
+                    found.append(Change(shape, key, version, is_deleted=kind == DELETED))
+        return found
+
     def __repr__(self) -> str:
         pinned = "" if self._line.pinned == ENDLESS else f", as_of={self._line.pinned}"
         return f"<View of branch {self.branch!r}{pinned}>"
@@ -71,7 +97,7 @@ class Store:
     def __init__(self, engine: Engine, *, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
-        [self.id] = engine.one("find_about", "store") or ("",)
+        self.id = self.note("store") or ""
         self.branches = Branches(engine, store=self.id, clock=clock)
 
     @property
@@ -103,6 +129,16 @@ class Store:
         if as_of is not None:
             line.pinned = line.position(as_of, asked=lambda: f"at(branch={branch!r}")
         return View(line, clock=self._clock)
+
+    def note(self, name: str) -> str | None:
+        """Return what the store notes about itself under a name."""
+        row = self._engine.one("find_about", name)
+        return None if row is None else row[0]
+
+    def set_note(self, name: str, value: str) -> None:
+        """Note something about the store itself, outside its branches."""
+        with self._engine.writing():
+            self._engine.run("set_about", name, value)
 
     def verify(self) -> None:
         """Check the whole file: that every commit is there and what it was.  Raises :class:`StoreFileError`."""
