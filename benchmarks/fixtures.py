@@ -1,4 +1,4 @@
-"""What the branch of a test costs: 200 tests with ten writes each to ``agent_state``, against the same tests without it.
+"""What a test's branch costs: 200 tests with ten writes each to ``agent_state``, against the same tests without it.
 
 Both suites run in processes of their own, with nothing but pytest and this plugin.  Timed is what pytest takes
 from its first test to its last, without start-up; what a session pays once, the import and the file, is in it.

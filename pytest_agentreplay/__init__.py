@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import (
     AgentReplayError,
+    AlreadyExistsError,
+    BranchInUseError,
+    BranchNotFoundError,
     CassetteError,
     ConfigurationError,
+    HistoryUnavailableError,
+    InvalidInputError,
     NetworkBlockedError,
+    ReadOnlyError,
     RecordedToolError,
     RecordingFailedError,
     ReplayDivergenceError,
     ReplayDivergenceException,
     ReplayStop,
     SecretLeakError,
+    StateError,
+    StoreFileError,
     StrayRequestError,
     ToolDeniedError,
     ToolRefusedError,
@@ -28,6 +36,7 @@ from pytest_agentreplay.errors import (
 if TYPE_CHECKING:
     from pytest_agentreplay.agent_run import AgentRun
     from pytest_agentreplay.player import Decision, Policy
+    from pytest_agentreplay.state import Version, open_store
     from pytest_agentreplay.taps.tools import recorded_tool
 
 __version__ = "0.1.0"
@@ -35,22 +44,32 @@ __version__ = "0.1.0"
 __all__ = [
     "AgentReplayError",
     "AgentRun",
+    "AlreadyExistsError",
+    "BranchInUseError",
+    "BranchNotFoundError",
     "CassetteError",
     "ConfigurationError",
     "Decision",
+    "HistoryUnavailableError",
+    "InvalidInputError",
     "NetworkBlockedError",
     "Policy",
+    "ReadOnlyError",
     "RecordedToolError",
     "RecordingFailedError",
     "ReplayDivergenceError",
     "ReplayDivergenceException",
     "ReplayStop",
     "SecretLeakError",
+    "StateError",
+    "StoreFileError",
     "StrayRequestError",
     "ToolDeniedError",
     "ToolRefusedError",
     "UnrecordableError",
+    "Version",
     "__version__",
+    "open_store",
     "recorded_tool",
 ]
 
@@ -59,6 +78,8 @@ _LAZY = {
     "AgentRun": "pytest_agentreplay.agent_run",
     "Decision": "pytest_agentreplay.player",
     "Policy": "pytest_agentreplay.player",
+    "Version": "pytest_agentreplay.state",
+    "open_store": "pytest_agentreplay.state",
     "recorded_tool": "pytest_agentreplay.taps.tools",
 }
 
