@@ -9,6 +9,14 @@
         ├── RecordedToolError           a tool's recorded exception whose class is not there any more
         ├── ToolDeniedError             a tool's call that the policy denied
         ├── NoRecordedOutputError       more model outputs were asked for than a tape holds
+        ├── StateError                  what a state store cannot do
+        │   ├── AlreadyExistsError      a name that a branch has already
+        │   ├── BranchInUseError        a branch that others depend on
+        │   ├── BranchNotFoundError     a branch that is not there, or not there any more
+        │   ├── HistoryUnavailableError a position that is not in the past of the branch being read
+        │   ├── InvalidInputError       a name, key, path or value that a store cannot keep
+        │   ├── ReadOnlyError           a write to a view of the past
+        │   └── StoreFileError          a file that cannot be read or written as a store
         └── ReplayDivergenceException   the twin of ReplayDivergenceError for multiprocessing pools
     BaseException
     └── OutcomeException (pytest)
@@ -40,10 +48,16 @@ from _pytest.outcomes import OutcomeException  # the base itself has no public n
 
 __all__ = [
     "AgentReplayError",
+    "AlreadyExistsError",
+    "BranchInUseError",
+    "BranchNotFoundError",
     "CassetteError",
     "ConfigurationError",
+    "HistoryUnavailableError",
+    "InvalidInputError",
     "NetworkBlockedError",
     "NoRecordedOutputError",
+    "ReadOnlyError",
     "RecordedToolError",
     "RecordingFailedError",
     "ReplayDivergenceError",
@@ -51,6 +65,8 @@ __all__ = [
     "ReplayDivergenceWarning",
     "ReplayStop",
     "SecretLeakError",
+    "StateError",
+    "StoreFileError",
     "StrayRequestError",
     "ToolDeniedError",
     "ToolRefusedError",
@@ -154,3 +170,63 @@ class UnrecordableError(ReplayStop):
 
 class RecordingFailedError(ReplayStop):
     """An answer could not be written to the recording."""
+
+
+class StateError(AgentReplayError):
+    """A state store cannot do this.
+
+    ``code`` is the same word in every version, for programs.
+    """
+
+    code: ClassVar[str] = "state"
+
+
+class AlreadyExistsError(StateError):
+    """A branch of this name is there already."""
+
+    code = "already_exists"
+
+
+class BranchInUseError(StateError):
+    """A branch that others depend on cannot be deleted."""
+
+    code = "branch_in_use"
+
+
+class BranchNotFoundError(StateError):
+    """There is no such branch."""
+
+    code = "branch_not_found"
+
+
+class HistoryUnavailableError(StateError):
+    """A position is not in the past of the branch that is read."""
+
+    code = "history_unavailable"
+
+
+class InvalidInputError(StateError):
+    """A store cannot keep this name, key, path or value."""
+
+    code = "invalid_input"
+
+
+class ReadOnlyError(StateError):
+    """The past can be read, not written."""
+
+    code = "read_only"
+
+
+class StoreFileError(StateError):
+    """A file cannot be read or written as a state store.
+
+    The message has three parts: the file, what is wrong and what to do about it.
+    """
+
+    code = "store_file"
+
+    def __init__(self, fault: str, *, path: object = None, remedy: str = "") -> None:
+        self.path = path
+        self.fault = fault
+        self.remedy = remedy
+        super().__init__(f"{path}: {fault}" + (f"\n  {remedy}" if remedy else ""))

@@ -1,6 +1,7 @@
 """The one object that decides, for each live request: serve, record or diverge."""
 
 from pytest_agentreplay.player.lanes import Lane, Lanes
+from pytest_agentreplay.player.observer import Observer, Unobserved
 from pytest_agentreplay.player.past import in_order_of_tape
 from pytest_agentreplay.player.permissions import Approve, Decision, Policy
 from pytest_agentreplay.player.player import Beginning, Player, Serve, Ticket
@@ -15,6 +16,7 @@ __all__ = [
     "Lane",
     "Lanes",
     "MemoryTape",
+    "Observer",
     "Player",
     "Policy",
     "Recorded",
@@ -23,6 +25,7 @@ __all__ = [
     "Tape",
     "Ticket",
     "ToolTicket",
+    "Unobserved",
     "in_order_of_tape",
     "recorded_for",
 ]

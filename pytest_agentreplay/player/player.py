@@ -19,6 +19,7 @@ from pytest_agentreplay.dialects import Reply
 from pytest_agentreplay.errors import RecordingFailedError, ReplayDivergenceError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane, Lanes
+from pytest_agentreplay.player.observer import Observer, Unobserved
 from pytest_agentreplay.player.permissions import Approve, Policy
 from pytest_agentreplay.player.recorded import Recorded
 from pytest_agentreplay.player.standins import StandIns
@@ -62,6 +63,7 @@ class Ticket:
     phase: Phase
     began: float
     parent: str | None = None
+    mark: Any = None  # the observer's
 
 
 @dataclass
@@ -98,6 +100,7 @@ class Player:
     in_flight: int = 0
     policy: Policy | None = None  # asked about calls of tools that are not recorded yet
     approve: Approve | None = None
+    observer: Observer = field(default_factory=Unobserved)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -147,19 +150,20 @@ class Player:
             lane = self._lanes.place(asked, label=_label_of_lane, name=lane_name)
             lane.parent = parent
             self.calls.append(describe.short_name(asked))
+            mark = self.observer.began(self.calls[-1])
             step = None if lane.is_live else self._find(asked, lane, parent=parent)
             self.trail.append((lane.label, asked.hash))
             if step is not None:
-                return self._serve(step, asked, lane)
+                return self._serve(step, asked, lane, mark=mark)
             if self.goes_live:
                 self._check_beginning(asked, lane, call_site=call_site)
                 lane.is_live = self.continues
                 self.in_flight += 1
-                return Ticket(asked=asked, lane=lane, phase=self.phase, began=self.clock(), parent=parent)
+                return Ticket(asked=asked, lane=lane, phase=self.phase, began=self.clock(), parent=parent, mark=mark)
             if self.settings.replaying.stands_in:
                 step = self.stand_ins.for_request(asked, lane, parent=parent, call_site=call_site)
                 if step is not None:
-                    return self._serve(step, asked, lane)
+                    return self._serve(step, asked, lane, mark=mark)
             return self._refuse(asked, lane, call_site=call_site())
 
     def complete(
@@ -177,12 +181,13 @@ class Player:
         with self._lock:
             self.in_flight -= 1
             self._answer(ticket.lane, ticket.asked, None if error else self._reply_in(ticket.asked, kept))
-            self.record(step, ticket.asked.messages)
+            self.record(step, ticket.asked.messages, mark=ticket.mark)
 
     def abandon(self, ticket: Ticket) -> None:
         """Forget a live call that was given up before any answer came."""
         with self._lock:
             self.in_flight -= 1
+            self.observer.abandoned(ticket.mark)
             self._answer(ticket.lane, ticket.asked, None)
 
     def call_tool(
@@ -324,7 +329,7 @@ class Player:
             return _unsent(asked)
         return None
 
-    def record(self, step: Entry, messages: Mapping[str, Any]) -> None:
+    def record(self, step: Entry, messages: Mapping[str, Any], *, mark: Any = None) -> None:
         """Write a step, with the lock held; a step that must not be written ends the run."""
         try:
             if self.recording is not None:
@@ -336,15 +341,20 @@ class Player:
             lost = RecordingFailedError(f"An answer could not be recorded: {error}.\n  Those before it are kept.")
             self.stopped = self.stopped or lost
             self._raise(lost)
-        self.completed.append(step)
+        self.finish(step, mark=mark)
 
-    def _serve(self, step: ExchangeStep, asked: Asked, lane: Lane) -> Serve:
+    def finish(self, step: Entry, *, mark: Any = None) -> None:
+        """Count a step among those of this run, with the lock held."""
+        self.completed.append(step)
+        self.observer.completed(step, mark)
+
+    def _serve(self, step: ExchangeStep, asked: Asked, lane: Lane, *, mark: Any) -> Serve:
         lane.label = step.lane or lane.label
         self.trail[-1] = (lane.label, asked.hash)
         if self.recording is not None:
             self.recording.carry(step, began=self.clock() - self._started)
         self.served += 1
-        self.completed.append(step)
+        self.finish(step, mark=mark)
         self._answer(lane, asked, None if step.error else self._reply_in(asked, step.response))
         return Serve(step)
 

@@ -59,6 +59,7 @@ class ToolTicket:
     began: float
     expected: ToolStep | None = None
     decision: PermissionStep | None = None
+    mark: Any = None  # the observer's
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class Toolbox:
             rank=pending.rank if pending else None,
             phase=player.phase,
             began=player.now(),
+            mark=player.observer.began(player.calls[-1]),
         )
         found = self._find(ticket, runs=mode == "live" or runs_inside)
         if found is not None and found.is_answer:
@@ -186,12 +188,12 @@ class Toolbox:
         )
         if ticket.expected is not None and player.recording is not None and _is_same(step, ticket.expected):
             self._carry([ticket.expected], ticket)
-            player.completed.append(step)
+            player.finish(step, mark=ticket.mark)
             return step
         self._compare(step, ticket.expected)
         if ticket.decision is not None:
             player.record(ticket.decision, {})
-        player.record(step, {})
+        player.record(step, {}, mark=ticket.mark)
         return step
 
     def _label(self, called: ToolCalled) -> str:
@@ -270,7 +272,8 @@ class Toolbox:
         player = self.player
         if player.recording is not None:
             self._carry(found.played, ticket)
-        player.completed += found.played  # what is inside is part of this run as it was of the recorded one
+        for step in found.played:  # what is inside is part of this run as it was of the recorded one
+            player.finish(step, mark=ticket.mark)
         player.trail += [(step.lane, step.hash) for step in found.played if isinstance(step, ModelStep | HttpStep)]
         return ServeTool(found.step)
 

@@ -19,12 +19,14 @@ from pytest_agentreplay.errors import (
     ReplayDivergenceWarning,
     ReplayStop,
 )
-from pytest_agentreplay.plugin import options
+from pytest_agentreplay.plugin import options, state
 from pytest_agentreplay.plugin.alike import CHANGE, SharedReports
 from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
+from pytest_agentreplay.plugin.state import agent_state, agent_state_seed, agent_store
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
 
-__all__ = ["event_snapshot", "mermaid_snapshot"]  # fixtures from another module
+# Fixtures from other modules.
+__all__ = ["agent_state", "agent_state_seed", "agent_store", "event_snapshot", "mermaid_snapshot"]
 
 if TYPE_CHECKING:
     from pytest_agentreplay.agent_run import AgentRun
@@ -46,6 +48,7 @@ class _Attempt:
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     options.add_options(parser)
+    state.add_options(parser)
     if getattr(pluginmanager, "_conftest_plugins", None):  # registered by a conftest: the hook below has run already
         options.add_record_mode(parser)
 
@@ -97,6 +100,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             options.check_session(item)
         except ConfigurationError as error:
             raise pytest.UsageError(str(error)) from error
+        if "agent_state" in item.fixturenames:  # type: ignore[attr-defined]
+            _request_first(item, "agent_state")  # its log begins where the run does
         _request_first(item, "agent_run")
 
 
@@ -202,6 +207,7 @@ def pytest_runtest_makereport(
     capture = item.config.stash.get(_CAPTURE, None)
     if call.when == "teardown" and capture is not None:
         setattr(report, ATTRIBUTE, capture.take_outcomes())
+    state.report_branch(item, report)
     return report
 
 

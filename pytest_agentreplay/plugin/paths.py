@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 
 from pytest_agentreplay.filenames import distinct_file_name, file_name_of_test
 
-__all__ = ["cassette_file_name", "fixture_file_name", "fixture_folder", "node_from_here"]
+__all__ = ["branch_name", "cassette_file_name", "fixture_file_name", "fixture_folder", "node_from_here"]
 
+_LONGEST_BRANCH = 180  # letters; a store takes 255
 _XUNIT = re.compile(r"^_(?:xunit|unittest)_(\w+?)_fixture_.*")  # pytest's names for setup_module, setUpClass and so on
 
 
@@ -24,6 +27,13 @@ def cassette_file_name(item: pytest.Item, *, name: str | None = None) -> str:
     if name is not None:
         return name.removesuffix(".jsonl") + ".jsonl"
     return file_name_of_test(_classes_of(item), item.name)
+
+
+def branch_name(item: pytest.Item, *, attempt: int) -> str:
+    """Return the name of the state branch of one attempt at a test: ``<test>~<short node hash>~<attempt>``."""
+    end = f"~{sha256(item.nodeid.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}~{attempt}"
+    letters = (letter if unicodedata.category(letter) not in ("Cc", "Cs") else "-" for letter in item.name)
+    return "".join(letters).lstrip("_")[: _LONGEST_BRANCH - len(end)] + end
 
 
 def fixture_file_name(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, phase: str) -> str:

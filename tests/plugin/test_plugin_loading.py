@@ -132,6 +132,8 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
         "pytest_agentreplay.plugin.alike",
         "pytest_agentreplay.plugin.goldens",
         "pytest_agentreplay.plugin.options",
+        "pytest_agentreplay.plugin.paths",
+        "pytest_agentreplay.plugin.state",
         "pytest_agentreplay.plugin.summary",
         "pytest_agentreplay.settings",
     ]
