@@ -128,6 +128,7 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
     assert ours == [
         "pytest_agentreplay",
         "pytest_agentreplay.errors",
+        "pytest_agentreplay.filenames",
         "pytest_agentreplay.plugin",
         "pytest_agentreplay.plugin.alike",
         "pytest_agentreplay.plugin.goldens",
