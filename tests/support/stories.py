@@ -28,6 +28,19 @@ ANTHROPIC = "https://api.anthropic.com/v1/messages"
 JSON = (("content-type", "application/json"),)
 REFUSED = TransportError(client="httpx", class_name="ConnectError", phase="connect", text="refused")
 
+# What is drawn of one model call, one tool and one answer.
+SPECIFIED = """\
+flowchart TD
+  start([user])
+  n0["LLM"]
+  start --> n0
+  n1["tool: charge"]
+  n0 --> n1
+  n2["LLM"]
+  n1 --> n2
+  n2 --> done([done])
+"""
+
 Call = tuple[str, str, Any]  # id, name, arguments
 
 _RULES = rule_set_for(load_dialects(), redactor=redactor_for())

@@ -19,19 +19,7 @@ from pytest_agentreplay.records import (
     TimerStep,
     ValueStep,
 )
-from tests.support.stories import REFUSED, Story, asks, result, says, user
-
-SPECIFIED = """\
-flowchart TD
-  start([user])
-  n0["LLM"]
-  start --> n0
-  n1["tool: charge"]
-  n0 --> n1
-  n2["LLM"]
-  n1 --> n2
-  n2 --> done([done])
-"""
+from tests.support.stories import REFUSED, SPECIFIED, Story, asks, result, says, user
 
 
 def labels(story: Story) -> list[str]:
@@ -259,6 +247,24 @@ def test_tools_inside_tools_that_belong_to_no_conversation_are_their_caller_s() 
         "  a0->>a0: tool: outer",
         "  a0->>a0: tool: inner",
         "  a0->>a0: tool: inmost",
+        "  a0-->>user: done",
+    ]
+
+
+def test_a_tool_whose_own_tool_calls_a_sub_agent_is_drawn_before_it() -> None:
+    story = Story()
+    story.model(user("go"), reply=asks(("c1", "outer", {})))
+    outer = story.tool("outer", {}, use="c1", failure="builtins:ValueError: no")
+    inner = story.tool("research", {}, 1, lane="", parent=outer.id)
+    story.model(user("dig"), reply=says("dug"), lane="b2", parent=inner.id)
+
+    assert sequence(story).splitlines()[4:] == [
+        "  user->>a0: start",
+        "  a0->>a0: LLM",
+        "  a0->>a0: tool: outer ✗",
+        "  a0->>a1: tool: research",
+        "  a1->>a1: LLM",
+        "  a1-->>a0: tool: research",
         "  a0-->>user: done",
     ]
 
