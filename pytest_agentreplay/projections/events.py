@@ -48,7 +48,7 @@ __all__ = ["Event", "event_stream"]
 _Plain: TypeAlias = dict[str, Any]
 
 # How an answer ends when nothing is the matter, in the words of each provider.
-_USUAL_ENDS = frozenset({None, "stop", "tool_calls", "function_call", "end_turn", "tool_use", "completed", "STOP"})
+_USUAL_ENDS = frozenset({None, "", "stop", "tool_calls", "function_call", "end_turn", "tool_use", "completed", "STOP"})
 _PLACE = {"kind", "lane", "phase", "parent", "timing", "rank", "tool_use_id"}
 
 

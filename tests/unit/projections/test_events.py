@@ -431,6 +431,8 @@ def test_an_answer_that_stopped_early_says_why() -> None:
         story.model(user("go"), reply=says("well", stop=stop))
     for stop in ("max_tokens", "refusal", "end_turn"):
         story.model(user("go"), reply=claude("well", stop=stop), lane="b2", url=ANTHROPIC)
+    unsaid = Response(status=200, content=b'{"choices": [{"message": {"role": "assistant"}, "finish_reason": ""}]}')
+    story.model(user("go"), reply=unsaid)
     cut = says("well").model_copy(update={"truncated": True})
     story.model(user("go"), reply=cut)
 
@@ -444,8 +446,9 @@ def test_an_answer_that_stopped_early_says_why() -> None:
         "refusal",
         None,
         None,
+        None,
     ]
-    assert [turn.get("truncated") for turn in turns] == [None] * 6 + [True]
+    assert [turn.get("truncated") for turn in turns] == [None] * 7 + [True]
 
 
 @pytest.mark.parametrize(
