@@ -43,7 +43,8 @@ def file_name_of_test(classes: Sequence[str], name: str) -> str:
 
 def cassette_of(nodeid: str) -> Path:
     """Return where the cassette of a test lies by default, from the folder that its node id starts from."""
-    test, bracket, parameters = nodeid.partition("[")
-    file, *classes, name = test.split("::")
-    module = Path(file)
+    path, _, test = nodeid.partition("::")
+    test, bracket, parameters = test.partition("[")
+    *classes, name = test.split("::")
+    module = Path(path)
     return module.parent / "cassettes" / module.stem / file_name_of_test(classes, name + bracket + parameters)

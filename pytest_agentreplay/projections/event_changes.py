@@ -6,37 +6,42 @@ one is put in, are compared with nothing: only what an agent did counts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
 from pytest_agentreplay.canonical import canonical_json
-from pytest_agentreplay.divergence import Change, find_value_changes
+from pytest_agentreplay.divergence import ABSENT, Change, find_value_changes
 
 __all__ = ["EventChange", "find_event_changes", "title_of"]
 
 _LONGEST_TITLE = 70
+_CALL = re.compile(r"call_\d+")
 _NAMES_OF_CALLS = ("id", "call", "inside")
 
 
 @dataclass(frozen=True)
 class EventChange:
-    """One event that differs: ``golden`` alone was removed, ``now`` alone added; with both, ``changes`` says where."""
+    """One event that differs: ``golden`` alone was removed, ``now`` alone added; with both, ``changes`` says where.
 
-    golden: Any | None
-    now: Any | None
+    What is not there is ``ABSENT``.
+    """
+
+    golden: Any
+    now: Any
     changes: tuple[Change, ...] = ()
 
     @property
     def sign(self) -> str:
         """``-`` for a removed event, ``+`` for an added, ``~`` for a changed one."""
-        return "+" if self.golden is None else "-" if self.now is None else "~"
+        return "+" if self.golden is ABSENT else "-" if self.now is ABSENT else "~"
 
     @property
     def title(self) -> str:
         """What the event is called."""
-        return title_of(self.golden if self.now is None else self.now)
+        return title_of(self.golden if self.now is ABSENT else self.now)
 
 
 def find_event_changes(golden: Sequence[Any], now: Sequence[Any]) -> list[EventChange]:
@@ -66,8 +71,8 @@ def _in_block(golden: Sequence[Any], now: Sequence[Any]) -> Iterator[EventChange
             pairs = zip(golden[a:b], now[c:d], strict=True)
             yield from (EventChange(old, new, tuple(find_value_changes(old, new))) for old, new in pairs)
         else:
-            yield from (EventChange(old, None) for old in golden[a:b])
-            yield from (EventChange(None, new) for new in now[c:d])
+            yield from (EventChange(old, ABSENT) for old in golden[a:b])
+            yield from (EventChange(ABSENT, new) for new in now[c:d])
 
 
 def _kin(event: Any) -> tuple[str, str]:
@@ -79,10 +84,14 @@ def _nameless(event: Any) -> Any:
     """Return an event without the names of calls."""
     if not isinstance(event, Mapping):
         return event
-    kept = {key: value for key, value in event.items() if key not in _NAMES_OF_CALLS}
+    kept = {key: value for key, value in event.items() if key not in _NAMES_OF_CALLS or not _is_call(value)}
     if isinstance(kept.get("calls"), list):
         kept["calls"] = [_nameless(call) for call in kept["calls"]]
     return kept
+
+
+def _is_call(value: Any) -> bool:
+    return isinstance(value, str) and _CALL.fullmatch(value) is not None
 
 
 def _short(text: str) -> str:

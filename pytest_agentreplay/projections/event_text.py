@@ -17,6 +17,10 @@ __all__ = ["parse_events", "write_events"]
 
 HEADER = "# agent-events 1\n"
 _NO_LIMIT = 2**31
+# What PyYAML raises, also by mistake where a tag does not fit its value.
+_UNREADABLE = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+# What is text to YAML 1.1, which this is, and a number to YAML 1.2, which others read.
+_NUMBER_ELSEWHERE = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+")
 _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
 # What a literal block gives back as it was; YAML keeps the other line ends and unprintable letters in quotes alone, and
 # line ends at the end of a block would run into those between events.
@@ -34,13 +38,24 @@ class _Dumper(yaml.SafeDumper):
             analysis.allow_block = True
         return analysis
 
+    def determine_block_hints(self, text: str) -> str:
+        hints: str = super().determine_block_hints(text)
+        return f"{self.best_indent}{hints}" if text.startswith("\t") else hints  # a tab would be taken for indentation
+
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
         super().increase_indent(flow, indentless=False)
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = "|" if _is_block(text) else '"' if _LINE_END.search(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_style_of(text))
+
+
+def _style_of(text: str) -> str | None:
+    if _is_block(text):
+        return "|"
+    if _LINE_END.search(text):
+        return '"'
+    return "'" if _NUMBER_ELSEWHERE.fullmatch(text) else None
 
 
 _Dumper.add_representer(str, _represent_text)
@@ -54,8 +69,8 @@ def write_events(events: Iterable[Any]) -> str:
 def parse_events(text: str) -> list[Any]:
     """Return the events of a text that :func:`write_events` has written.  Raises ``ValueError`` for any other."""
     try:
-        events = yaml.load(text, Loader=yaml.SafeLoader)  # the one in C refuses lone surrogates
-    except (yaml.YAMLError, RecursionError) as error:
+        events = _plain(yaml.load(text, Loader=yaml.SafeLoader))  # the one in C refuses lone surrogates
+    except _UNREADABLE as error:
         raise ValueError(f"these are no events: {error}") from error
     if not isinstance(events, list | None):
         raise ValueError("these are no events: not a list")  # noqa: TRY004 - a file can be wrong, not the caller
@@ -75,8 +90,12 @@ def _written(event: Any) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, str | int | float) or value is None:
+    if isinstance(value, bool) or value is None:
         return value
+    if isinstance(value, str):
+        return str.__str__(value)  # as it is, whatever a subclass, an enum say, is shown as
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [_plain(item) for item in value]
     return repr(value)

@@ -13,7 +13,7 @@ What the events of a kind hold:
 ``approval``    name, approved, approver, reason
 ``value``       name, value
 ``compaction``  tokens_before, tokens_after, summary, dropped_messages
-``error``       what went wrong with a model call (status, type, message) or with the run (phase, type, message)
+``error``       what went wrong with a model call (status, type, message) or with the run (during, type, message)
 
 Each may say which ``lane`` it is of, where it is not the first, the call it was made ``inside``, and the ``phase`` of
 the test where that is not the call.
@@ -49,7 +49,7 @@ __all__ = ["Event", "event_stream"]
 _Plain: TypeAlias = dict[str, Any]
 
 # How an answer ends when nothing is the matter, in the words of each provider.
-_USUAL_ENDS = frozenset({None, "stop", "tool_calls", "function_call", "end_turn", "tool_use", "completed", "STOP"})
+_USUAL_ENDS = frozenset({None, "", "stop", "tool_calls", "function_call", "end_turn", "tool_use", "completed", "STOP"})
 _PLACE = {"kind", "lane", "phase", "parent", "timing", "rank", "tool_use_id"}
 
 
@@ -85,8 +85,7 @@ class _Stream:
 
     def events(self) -> Iterator[Event]:
         if self._start is not None:
-            name = (self._start.name or "").rpartition("::")[2]
-            yield Event(_told({"event": "run", "name": name or None, "task": self._start.task}))
+            yield Event(_told({"event": "run", "name": _name_of_run(self._start), "task": self._start.task}))
         for happened in self._history:
             for values in self._of_moment(happened) if isinstance(happened, Moment) else self._of_deed(happened):
                 kind = {"event": values.pop("event")}
@@ -141,15 +140,21 @@ class _Stream:
     def _of_deed(self, deed: Deed) -> Iterator[_Plain]:
         step = deed.step
         if isinstance(step, ToolStep):
-            yield {"event": "tool", "name": step.name, **_told({"id": self._names.of(step)}), **_came_of(step)}
+            yield {"event": "tool", "name": step.name, **_told({"id": self._names.of(deed)}), **_came_of(step)}
         elif isinstance(step, PermissionStep):
-            yield {"event": "permission", **_told({"call": self._names.of(step)}), **_fields(step)}
+            yield {"event": "permission", **_told({"call": self._names.of(deed)}), **_fields(step)}
         elif isinstance(step, ValueStep):
             yield {"event": "value", "name": step.name, "value": step.value}
         elif isinstance(step, ErrorStep):
             yield {"event": "error", **_told({"during": step.error_phase}), "type": step.type, "message": step.message}
         elif isinstance(step, ApprovalStep | CompactionStep):
             yield {"event": step.kind, **_fields(step)}
+
+
+def _name_of_run(start: RunStart) -> str | None:
+    """Return the name of a test without the path to it."""
+    test, bracket, parameters = (start.name or "").partition("[")
+    return test.rpartition("::")[2] + bracket + parameters or None
 
 
 def _came_of(step: ToolStep) -> _Plain:

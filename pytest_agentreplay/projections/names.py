@@ -14,32 +14,27 @@ __all__ = ["Names"]
 class Names:
     """The names that come up in a history: ``call_1`` and so on for tool calls, ``lane_2`` for further conversations.
 
-    A call is named where a model asks for it; one that no model asked for has no name.
+    A call is named where a model asks for it; one that no model asked for has no name.  Providers give an id out again
+    in later turns: it stands for the last call that was asked for under it.
     """
 
     def __init__(self, history: Sequence[Moment | Deed]) -> None:
-        self._lanes: dict[str, str] = {}
-        self._open: dict[tuple[str, str], deque[str]] = {}  # names of calls by lane and id, in the order of asking
-        self._told: dict[tuple[str, str], deque[str]] = {}
+        self._told: dict[tuple[str, str], deque[str]] = {}  # names of calls by lane and id, in the order of asking
+        self._waiting: dict[tuple[str, str], deque[str]] = {}  # of these, those of the last turn that were not made yet
+        self._unmade: dict[str, dict[str, None]] = {}  # names of calls by id alone, of all turns
         self._tools: dict[str, str] = {}  # names by the step's own id
-        self._by_step: dict[int, str] = {}
+        self._by_deed: dict[int, str] = {}
         self._answering: dict[str, ToolStep] = {}
+        self._lanes = _names_of_lanes(history)
+        self._count = 0
         for happened in history:
-            self._lanes.setdefault(happened.step.lane, "")
-        self._name_lanes()
-        calls = [
-            (happened.step.lane, call.id)
-            for happened in history
-            if isinstance(happened, Moment)
-            for message in happened.reply.messages
-            for call in message.tool_calls
-        ]
-        for number, place in enumerate(calls, start=1):
-            self._open.setdefault(place, deque()).append(f"call_{number}")
-        self._told = {place: deque(names) for place, names in self._open.items()}
-        for happened in history:
-            if isinstance(happened.step, ToolStep | PermissionStep):
-                self._know(happened.step)
+            if isinstance(happened, Moment):
+                self._ask(happened)
+            elif happened.step.lane:
+                self._know(happened)
+        for happened in history:  # what stands in no conversation can stand anywhere
+            if isinstance(happened, Deed) and not happened.step.lane:
+                self._know(happened)
 
     def lane(self, lane: str) -> str | None:
         """Return the name of a conversation; ``None`` for a run's first, or where there is none."""
@@ -53,38 +48,63 @@ class Names:
         """Return the step of the call that has this name, or ``None`` where it was never made."""
         return self._answering.get(name)
 
-    def of(self, step: ToolStep | PermissionStep) -> str | None:
-        """Return the name of the call that a step is, or decides about."""
-        return self._by_step.get(id(step))
+    def of(self, deed: Deed) -> str | None:
+        """Return the name of the call that was made, or decided about."""
+        return self._by_deed.get(id(deed))
 
     def tool(self, step_id: str) -> str | None:
         """Return what the call is called that other steps were made inside."""
         return self._tools.get(step_id)
 
-    def _know(self, step: ToolStep | PermissionStep) -> None:
-        names = self._waiting(step)
-        if names:
-            self._by_step[id(step)] = names[0]
-        if isinstance(step, PermissionStep):
-            return
-        if names:
-            self._answering[names.popleft()] = step
-        if step.id:
-            self._tools[step.id] = self._by_step.get(id(step), step.name)
+    def _ask(self, moment: Moment) -> None:
+        lane = moment.step.lane
+        asked: dict[tuple[str, str], deque[str]] = {}
+        for call in (call for message in moment.reply.messages for call in message.tool_calls):
+            self._count += 1
+            name = f"call_{self._count}"
+            asked.setdefault((lane, call.id), deque()).append(name)
+            self._told.setdefault((lane, call.id), deque()).append(name)
+            self._unmade.setdefault(call.id, {})[name] = None
+        self._waiting |= asked
 
-    def _waiting(self, step: ToolStep | PermissionStep) -> deque[str] | None:
-        """Return the names of the calls that a step can be about: in its conversation, else in any."""
+    def _know(self, deed: Deed) -> None:
+        step = deed.step
+        if not isinstance(step, ToolStep | PermissionStep):
+            return
+        name = self._waiting_for(step)
+        if name is not None:
+            self._by_deed[id(deed)] = name
+        if isinstance(step, ToolStep):
+            self._make(step, name)
+
+    def _make(self, step: ToolStep, name: str | None) -> None:
+        if name is not None and step.tool_use_id is not None:
+            self._answering[name] = step
+            del self._unmade[step.tool_use_id][name]
+            if step.lane:
+                self._waiting[step.lane, step.tool_use_id].popleft()
+        if step.id:
+            self._tools[step.id] = name or step.name
+
+    def _waiting_for(self, step: ToolStep | PermissionStep) -> str | None:
+        """Return the name of the call that a step is about: in its conversation, or in any where it has none."""
         if step.tool_use_id is None:
             return None
-        own = self._open.get((step.lane, step.tool_use_id))
-        others = (names for (_, told), names in self._open.items() if told == step.tool_use_id)
-        return own or (None if step.lane else next(filter(None, others), None))
+        if step.lane:
+            return next(iter(self._waiting.get((step.lane, step.tool_use_id), ())), None)
+        return next(iter(self._unmade.get(step.tool_use_id, ())), None)
 
-    def _name_lanes(self) -> None:
-        unnamed = 0
-        for lane in self._lanes:
-            if lane.startswith("@"):
-                self._lanes[lane] = lane[1:]
-            elif lane:
-                unnamed += 1
-                self._lanes[lane] = f"lane_{unnamed}" if unnamed > 1 else ""
+
+def _names_of_lanes(history: Sequence[Moment | Deed]) -> dict[str, str]:
+    lanes: dict[str, str] = {}
+    unnamed = 0
+    for happened in history:
+        lane = happened.step.lane
+        if not lane or lane in lanes or happened.step.kind == "http":  # what is not told counts for nothing
+            continue
+        if lane.startswith("@"):
+            lanes[lane] = lane[1:]
+        else:
+            unnamed += 1
+            lanes[lane] = f"lane_{unnamed}" if unnamed > 1 else ""
+    return lanes

@@ -80,11 +80,14 @@ class _Cast:
                 yield Line(agent, call.caller, call.answer, is_return=True)
 
     def _told(self, drawn: Drawn, agent: str) -> Iterator[Line]:
-        step, lines = drawn.step, list[Line]()
-        if isinstance(step, ToolStep) and step.id in self._inside:
-            lines = list(self.conversations(step.id, _Call(agent, step.name, text=drawn.name, answer=drawn.label)))
-        if all(line.speaker == line.hearer for line in lines):
-            yield Line(agent, agent, drawn.label)  # nobody else was called
+        step = drawn.step
+        if not isinstance(step, ToolStep) or step.id not in self._inside:
+            yield Line(agent, agent, drawn.label)
+            return
+        call = _Call(agent, step.name, text=drawn.name, answer=drawn.label)
+        lines = list(self.conversations(step.id, call))
+        if all(self._agent(inner, call) == agent for inner in self._inside[step.id]):
+            yield Line(agent, agent, drawn.label)  # it called nobody itself
         yield from lines
 
     def _agent(self, drawn: Drawn, call: _Call) -> str:

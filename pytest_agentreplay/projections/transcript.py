@@ -6,7 +6,7 @@ Where nobody wrapped a tool, the model's call and the result in a later request 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -22,7 +22,7 @@ class ToldCalls:
     """Reads tool calls and their results out of conversations, and leaves out those that were recorded."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._asked: dict[tuple[str, str], ToolCall] = {}
+        self._asked: dict[tuple[str, str], deque[ToolCall]] = {}
         self._known: Counter[tuple[str, str]] = Counter()  # by conversation and id: an id can come up again
         for step in entries:
             if isinstance(step, ToolStep) and not step.lane:
@@ -37,11 +37,14 @@ class ToldCalls:
         """Yield the calls whose results a request brings, and remember those that its answer asks for."""
         lane = moment.step.lane
         for result in (result for message in moment.heard for result in message.tool_results):
-            call = self._asked.pop((lane, result.id), None)
+            waiting = self._asked.get((lane, result.id))
+            call = waiting.popleft() if waiting else None
             if call is not None and not self._was_recorded(lane, result.id):
                 yield _step_of(call, result, moment.step)
-        for message in moment.reply.messages:
-            self._asked |= {(lane, call.id): call for call in message.tool_calls}
+        asked: dict[tuple[str, str], deque[ToolCall]] = {}
+        for call in (call for message in moment.reply.messages for call in message.tool_calls):
+            asked.setdefault((lane, call.id), deque()).append(call)
+        self._asked |= asked  # an id that is given out again stands for the later calls
 
     def _know(self, step: ToolStep) -> None:
         self._known[step.lane, step.tool_use_id or ""] += 1

@@ -13,7 +13,7 @@ function readNodes() {
 // Each participant is drawn twice, above and below its line.
 function readParticipants() {
   const participants = [...document.querySelectorAll('[data-et="participant"]')];
-  return participants.map((each) => [each.dataset.id, readText(each.querySelector("text.actor-box"))]);
+  return participants.map((each) => [each.dataset.id, readText(each.querySelector("text.actor-box, text.actor-man"))]);
 }
 
 await answerEach(async (text) => {

@@ -1,26 +1,14 @@
-"""The name of a test's cassette, the same on every file system."""
+"""The name of a test's cassette: its classes and its own name, or what its marker says."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
+from pytest_agentreplay.filenames import file_name_of_test
 from pytest_agentreplay.plugin.paths import cassette_file_name
-
-RESERVED = {
-    "con",
-    "prn",
-    "aux",
-    "nul",
-    *(f"com{digit}" for digit in range(10)),
-    *(f"lpt{digit}" for digit in range(10)),
-}
 
 
 @dataclass
@@ -40,96 +28,12 @@ def _class_named(name: str) -> pytest.Class:
     return node
 
 
-def _name(name: str, *classes: str) -> str:
-    return cassette_file_name(_Item(name, list(classes)))  # type: ignore[arg-type]
+@pytest.mark.parametrize("classes", [[], ["TestAgent"], ["TestOuter", "TestInner"]])
+@pytest.mark.parametrize("name", ["test_it", "test_it[a/b]", "test_It"])
+def test_a_cassette_is_named_by_its_test_and_the_classes_around_it(name: str, classes: list[str]) -> None:
+    made = cassette_file_name(_Item(name, classes))  # type: ignore[arg-type]
 
-
-@pytest.mark.parametrize(
-    ("name", "classes", "expected"),
-    [
-        ("test_it", [], "test_it.jsonl"),
-        ("test_it[gpt-4.1-mini]", [], "test_it[gpt-4.1-mini].jsonl"),
-        ("test_it", ["TestAgent"], "TestAgent.test_it.jsonl"),
-        ("test_it", ["TestOuter", "TestInner"], "TestOuter.TestInner.test_it.jsonl"),
-        ("test_it[a b]", [], "test_it[a b].jsonl"),
-        ("test_ünïcode", [], "test_ünïcode.jsonl"),
-    ],
-)
-def test_a_name_that_every_file_system_takes_stays_as_it_is(name: str, classes: list[str], expected: str) -> None:
-    assert _name(name, *classes) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "beginning"),
-    [
-        ("test_it[a/b]", "test_it[a-b]-"),
-        ("test_it[a\\b]", "test_it[a-b]-"),
-        ("test_it[x:y]", "test_it[x-y]-"),
-        ('test_it[<a>|"b"?*]', "test_it[-a---b---]-"),
-        ("test_it[a\nb\x00]", "test_it[a-b-]-"),
-        ("test_it[..]", "test_it[..].jsonl"),
-        ("test_It", "test_It-"),
-        ("con", "_con-"),
-        ("aux.x", "_aux.x-"),
-        ("test_it. .", "test_it-"),
-        ("x" * 300, "x" * 180 + "-"),
-        ("é" * 200, "é" * 90 + "-"),
-    ],
-)
-def test_a_name_that_had_to_change_gets_a_hash_of_the_original(name: str, beginning: str) -> None:
-    made = _name(name)
-
-    assert made.startswith(beginning)
-    if not beginning.endswith(".jsonl"):
-        assert re.fullmatch(r"-[0-9a-f]{8}\.jsonl", made[len(beginning) - 1 :])
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("test_it[A]", "test_it[a]"),
-        ("test_it[a/b]", "test_it[a-b]"),
-        ("test_it[a:b]", "test_it[a/b]"),
-        ("test_it[é]", "test_it[e\u0301]"),
-        ("x" * 300, "x" * 301),
-        ("test_it.", "test_it"),
-        ("con", "_con"),
-        ("test_it[ß]", "test_it[ss]"),
-    ],
-)
-def test_two_names_that_would_be_one_file_somewhere_stay_two(first: str, second: str) -> None:
-    assert _key(_name(first)) != _key(_name(second))
-
-
-def _key(name: str) -> str:
-    """Return what a file system that ignores case and composes accents knows a name by."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", name).casefold())
-
-
-any_name = st.one_of(
-    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200),
-    st.text('aAbB.:/\\ []éE\u0301"*', min_size=1, max_size=8),
-    st.sampled_from(["con", "NUL", "lpt1.x", "com9", "aux "]),
-)
-
-
-@given(name=any_name)
-def test_any_name_is_one_that_every_file_system_takes(name: str) -> None:
-    made = _name(name)
-
-    assert not re.search(r'[<>:"/\\|?*\x00-\x1f\x7f]', made)
-    assert len(made.removesuffix(".jsonl").encode()) + len(".partial.jsonl") <= 255
-    assert made.endswith(".jsonl")
-    assert made.partition(".")[0].casefold() not in RESERVED
-    assert not made.removesuffix(".jsonl").endswith((" ", "."))
-    assert made not in (".jsonl", "..jsonl")
-
-
-@given(first=any_name, second=any_name)
-def test_two_tests_never_share_a_file(first: str, second: str) -> None:
-    assume(first != second)
-
-    assert _name(first).casefold() != _name(second).casefold()
+    assert made == file_name_of_test(classes, name)
 
 
 @pytest.mark.parametrize(
