@@ -16,6 +16,7 @@ from pytest_agentreplay.errors import AgentReplayError, ConfigurationError, Repl
 from pytest_agentreplay.plugin import options
 from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
+from pytest_agentreplay.plugin.unused_goldens import UnusedGoldens
 
 __all__ = ["event_snapshot", "mermaid_snapshot"]  # fixtures from another module
 
@@ -56,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     options.register_marker(config)
     config.pluginmanager.register(Summary(), "agent_cassette_summary")
     config.pluginmanager.register(Goldens(), "agent_cassette_goldens")
+    config.pluginmanager.register(UnusedGoldens(), "agent_cassette_unused_goldens")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -132,6 +132,7 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
         "pytest_agentreplay.plugin.goldens",
         "pytest_agentreplay.plugin.options",
         "pytest_agentreplay.plugin.summary",
+        "pytest_agentreplay.plugin.unused_goldens",
         "pytest_agentreplay.settings",
     ]
 
