@@ -15,21 +15,21 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNOREC
 _LONGEST = 180  # bytes; file systems allow 255, and a partial recording's name is longer
 
 
-def safe_file_name(name: str) -> str:
-    """Return a name with ``-`` for what some file system refuses, cut to a length that all take."""
+def safe_file_name(name: str, *, longest: int = _LONGEST) -> str:
+    """Return a name with ``-`` for what some file system refuses, cut to a length in bytes that all take."""
     safe = _ILLEGAL.sub("-", unicodedata.normalize("NFC", name)).rstrip(". ")
     if _RESERVED.fullmatch(safe):
         safe = f"_{safe}"
-    return safe.encode("utf-8", "replace")[:_LONGEST].decode("utf-8", "ignore")
+    return safe.encode("utf-8", "replace")[:longest].decode("utf-8", "ignore")
 
 
-def distinct_file_name(name: str, *, case_matters_in: str) -> str:
+def distinct_file_name(name: str, *, case_matters_in: str, longest: int = _LONGEST) -> str:
     """Return a safe name that no other name shares.
 
     One that had to change, or that may differ from another only in case or in how its accents are encoded, gets a short
     hash of the original.
     """
-    safe = safe_file_name(name)
+    safe = safe_file_name(name, longest=longest)
     # Class names are in mixed case by custom; anywhere else two names may differ in case alone.
     if safe == name and case_matters_in == case_matters_in.casefold():
         return safe

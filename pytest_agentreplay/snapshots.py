@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
+import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.base import AbstractSyrupyExtension
 from syrupy.extensions.single_file import SingleFileSnapshotExtension
@@ -19,14 +19,23 @@ from syrupy.location import PyTestLocation
 from syrupy.types import PropertyFilter, PropertyMatcher, PropertyPath, SnapshotIndex
 
 from pytest_agentreplay.divergence import show_together
-from pytest_agentreplay.filenames import distinct_file_name, safe_file_name
+from pytest_agentreplay.filenames import distinct_file_name
 from pytest_agentreplay.projections.event_changes import EventChange, find_event_changes
 from pytest_agentreplay.projections.event_text import parse_events, write_events
 
-__all__ = ["AgentEventsExtension", "MermaidExtension", "explain_failure", "is_golden"]
+__all__ = [
+    "AgentEventsExtension",
+    "MermaidExtension",
+    "explain_failure",
+    "find_goldens",
+    "golden_of",
+    "is_golden",
+    "key_of_module",
+]
 
 _MOST_LINES_OF_FILE = 20
 _MOST_LINES_OF_EVENTS = 40
+_LONGEST_INDEX = 40  # bytes; the test's own name takes the most of a file name
 
 
 class _Golden(SingleFileSnapshotExtension):
@@ -34,15 +43,13 @@ class _Golden(SingleFileSnapshotExtension):
 
     @classmethod
     def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:
-        name = AbstractSyrupyExtension.get_snapshot_name(test_location=test_location, index=index)
-        classes = test_location.classname or ""
-        return distinct_file_name(name, case_matters_in=name[len(classes) :])
+        return _name_of_test(test_location) + _name_of_assertion(index)
 
     @classmethod
     def matches_test_location(cls, *, test_location: PyTestLocation, snapshot_location: str) -> bool:
-        path = Path(snapshot_location)
+        path, name = Path(snapshot_location), _name_of_test(test_location)
         is_of_module = path.parent.name == test_location.basename
-        is_of_test = path.stem.startswith(safe_file_name(test_location.snapshot_name))
+        is_of_test = path.stem == name or path.stem.startswith((f"{name}.", f"{name}["))
         return is_of_module and is_of_test and bool(test_location.matches_snapshot_site(snapshot_location))
 
     def matches(self, *, serialized_data: Any, snapshot_data: Any) -> bool:
@@ -93,7 +100,24 @@ class AgentEventsExtension(_Golden):
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         golden, now = _text(_with_plain_line_ends(snapshot_data)), _text(serialized_data)
         yield from _event_diff(golden, now)
+        yield ""
         yield from _file_diff(golden, now)
+
+
+def golden_of(test: pytest.Item, extension: type[AbstractSyrupyExtension]) -> SnapshotAssertion:
+    """Return what compares a test's goldens of one kind.
+
+    Made without syrupy's fixture ``snapshot``, which makes whatever else lies in ``__snapshots__`` count as unused, and
+    which another plugin's fixture may hide.
+    """
+    options: Any = test.config.option
+    return SnapshotAssertion(
+        session=test.config._syrupy,  # type: ignore[attr-defined]  # where syrupy's fixture has it from
+        extension_class=extension,
+        test_location=PyTestLocation(test),
+        update_snapshots=options.update_snapshots,
+        update_new_snapshots_only=options.update_new_snapshots_only,
+    )
 
 
 def is_golden(value: object) -> TypeGuard[SnapshotAssertion]:
@@ -101,27 +125,49 @@ def is_golden(value: object) -> TypeGuard[SnapshotAssertion]:
     return isinstance(value, SnapshotAssertion) and issubclass(value.extension_class, _Golden)
 
 
-def explain_failure(golden: SnapshotAssertion, *, test: str, folder: Path) -> list[str]:
-    """Return what a failed comparison has to say: which file, what differs, and what to do.
+def explain_failure(golden: SnapshotAssertion, *, command: str, folder: Path) -> list[str]:
+    """Return what a failed comparison has to say: which file, what differs, and the command that writes it anew.
 
     Paths are shown from ``folder``.
     """
     result = golden.executions[golden.num_executions - 1]
-    path = os.path.relpath(result.snapshot_location, folder)
+    head = [f"golden  {os.path.relpath(result.snapshot_location, folder)}", ""]
     if result.exception is not None and result.recalled_data is not None:
-        return [f"golden  {path}", "", f"cannot be compared: {result.exception}"]
+        return [*head, f"cannot be compared: {result.exception}"]
     if result.asserted_data is None:
-        return [f"golden  {path}", "", str(result.exception or "nothing was compared")]
-    update = f"pytest {shlex.quote(test)} --snapshot-update"
+        return [*head, str(result.exception or "nothing was compared")]
     if result.recalled_data is None:
-        return [
-            f"golden  {path}",
-            "",
-            "There is no golden yet. Look at what the run gives, then write it:",
-            f"  {update}",
-        ]
+        return [*head, "There is no golden yet. Look at what the run gives, then write it:", f"  {command}"]
     diff = golden.extension.diff_lines(result.asserted_data, result.recalled_data)
-    return [f"golden  {path}", "", *map(str, diff), "", "If the change is meant, write the golden anew:", f"  {update}"]
+    return [*head, *map(str, diff), "", "If the change is meant, write the golden anew:", f"  {command}"]
+
+
+def find_goldens(test: pytest.Item) -> dict[str, AbstractSyrupyExtension]:
+    """Return the goldens that lie where those of a test do, by their paths, each with the extension whose it is."""
+    location = PyTestLocation(test)
+    extensions = (AgentEventsExtension(), MermaidExtension())
+    return {
+        found.location: extension
+        for extension in extensions
+        for found in extension.discover_snapshots(test_location=location)
+    }
+
+
+def key_of_module(path: Path) -> str:
+    """Return what syrupy knows a test module by."""
+    return str(PyTestLocation.module_path_key(path))
+
+
+def _name_of_test(location: PyTestLocation) -> str:
+    name, classes = location.snapshot_name, location.classname or ""
+    return distinct_file_name(name, case_matters_in=name[len(classes) :])
+
+
+def _name_of_assertion(index: SnapshotIndex) -> str:
+    """Return what tells the golden of a named or a further assertion from the test's first."""
+    if isinstance(index, str):
+        return f"[{distinct_file_name(index, case_matters_in=index, longest=_LONGEST_INDEX)}]"
+    return f".{index}" if index else ""
 
 
 class _Sieve:

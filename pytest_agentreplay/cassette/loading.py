@@ -84,13 +84,14 @@ class Cassette:
         return [index for index, step in enumerate(self.exchanges) if step.hash == request_hash]
 
 
-def load_cassette(path: Path, *, partial: bool = False) -> Cassette:
+def load_cassette(path: Path | str, *, partial: bool = False) -> Cassette:
     """Return the cassette in a file.
 
     With ``partial`` the file is an interrupted recording: it has no end, and a torn last line is left out and named in
     :attr:`Cassette.torn`.  Raises :class:`CassetteError` for a file that is damaged, edited, of a newer format or no
     cassette at all.
     """
+    path = Path(path)
     try:
         data = path.read_bytes()
     except OSError as error:

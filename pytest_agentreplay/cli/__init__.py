@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    typer.echo("agentreplay: " + "; ".join(line.strip(" .") for line in message.splitlines()), err=True)
+    typer.echo("agentreplay: " + "; ".join(line.lstrip().rstrip(" .") for line in message.splitlines()), err=True)
     return _UNUSABLE
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from pytest_agentreplay.player.recorded import Recorded
-from pytest_agentreplay.records import Entry
+from pytest_agentreplay.records import Entry, ToolStep
 
 __all__ = ["in_order_of_tape"]
 
@@ -36,4 +36,6 @@ def in_order_of_tape(completed: Sequence[Entry], recorded: Recorded) -> list[Ent
 
 
 def _kin(step: Entry) -> tuple[str, ...]:
-    return (step.kind, step.lane, step.parent or "", str(getattr(step, "hash", "")))
+    # Of equal calls at once it is chance which is completed first; a live one has the id of the recorded one.
+    made = step.id if isinstance(step, ToolStep) else ""
+    return (step.kind, step.lane, step.parent or "", str(getattr(step, "hash", "")), made)

@@ -68,9 +68,14 @@ class Recorded:
             return following
         return self._nearest(self._openings.get(request_hash, ()), lane=None, parent=parent)
 
-    def find_tool(self, call_hash: str, *, lane: str, parent: str | None = None) -> int | None:
-        """Return the first unplayed call of a tool, in its conversation if it is there, else anywhere."""
-        return self._nearest(self._tools.get(call_hash, ()), lane=lane, parent=parent)
+    def find_tool(
+        self, call_hash: str, *, lane: str, parent: str | None = None, tool_use_id: str | None = None
+    ) -> int | None:
+        """Return the first unplayed call of a tool, in its conversation if it is there, else anywhere.
+
+        Of equal calls in one conversation, that with the provider's id comes before the first.
+        """
+        return self._nearest(self._tools.get(call_hash, ()), lane=lane, parent=parent, tool_use_id=tool_use_id)
 
     def last_call(self, call_hash: str, *, parent: str | None = None) -> ToolStep | None:
         """Return the last recorded call of a tool, played or not."""
@@ -173,17 +178,21 @@ class Recorded:
         assert isinstance(step, ToolStep)
         return step
 
-    def _nearest(self, positions: Sequence[int], *, lane: str | None, parent: str | None) -> int | None:
+    def _nearest(
+        self, positions: Sequence[int], *, lane: str | None, parent: str | None, tool_use_id: str | None = None
+    ) -> int | None:
         """Return the first of some positions: of those inside the same tool, of those in the same lane, or of all."""
         best, rating = None, -1
+        highest = 6 + (tool_use_id is not None)
         for position in positions:
             step = self.steps[position]
             if step.parent is not None and parent is None:
                 continue
-            found = 2 * (step.parent == parent) + (lane is None or step.lane == lane)
+            is_called = tool_use_id is not None and getattr(step, "tool_use_id", None) == tool_use_id
+            found = 4 * (step.parent == parent) + 2 * (lane is None or step.lane == lane) + is_called
             if found > rating:
                 best, rating = position, found
-            if rating == 3:
+            if rating == highest:
                 break
         return best
 

@@ -1,7 +1,7 @@
 """Serve, run or diverge: the same decision for a tool's call that the player makes for a request.
 
 A call belongs to the conversation whose last answer asked for it, by name and arguments; with that come the provider's
-id of the call and its place among those of its turn.  Equal calls are answered first in, first out.
+id of the call and its place among those of its turn.  Equal calls are answered by that id, else first in, first out.
 """
 
 from __future__ import annotations
@@ -236,7 +236,9 @@ class Toolbox:
         """Return the recorded step of a call; with ``runs`` its body is to run, unless that was denied."""
         found = None
         for source in self.player.sources:
-            position = source.find_tool(ticket.called.hash, lane=ticket.lane, parent=ticket.parent)
+            position = source.find_tool(
+                ticket.called.hash, lane=ticket.lane, parent=ticket.parent, tool_use_id=ticket.tool_use_id
+            )
             if position is None:
                 continue
             step = source.steps[position]

@@ -24,6 +24,7 @@ from pytest_agentreplay.plugin.alike import CHANGE, SharedReports
 from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
 from pytest_agentreplay.plugin.state import agent_state, agent_state_seed, agent_store
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
+from pytest_agentreplay.plugin.unused_goldens import UnusedGoldens
 
 # Fixtures from other modules.
 __all__ = ["agent_state", "agent_state_seed", "agent_store", "event_snapshot", "mermaid_snapshot"]
@@ -62,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     options.register_marker(config)
     config.pluginmanager.register(Summary(), "agent_cassette_summary")
     config.pluginmanager.register(Goldens(), "agent_cassette_goldens")
+    config.pluginmanager.register(UnusedGoldens(), "agent_cassette_unused_goldens")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SharedReports(), "agent_cassette_shared_reports")
 

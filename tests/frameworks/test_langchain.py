@@ -417,3 +417,31 @@ def test_a_call_that_was_not_recorded_stops_the_test_whatever_the_framework_hand
     result.assert_outcomes(failed=1, passed=1)
     assert "ReplayDivergenceError" in failure(result)
     assert '"Rome"' in failure(result)
+
+
+def test_equal_calls_at_once_are_each_answered_by_its_id(suite: Suite) -> None:
+    suite.write(
+        """
+        from itertools import count
+        import pytest
+        from langchain_core.tools import tool
+
+        COUNT = count()
+
+        @tool
+        def draw(cards: int) -> int:
+            \"\"\"Draw cards.\"\"\"
+            return next(COUNT)
+
+        def call(tool_use_id):
+            return draw.invoke({"type": "tool_call", "id": tool_use_id, "name": "draw", "args": {"cards": 1}}).content
+
+        @pytest.mark.agent_cassette
+        def test_it(agent_run):
+            order = ["a", "b"] if agent_run.is_recording else ["b", "a"]
+            assert {tool_use_id: call(tool_use_id) for tool_use_id in order} == {"a": "0", "b": "1"}
+        """
+    )
+    suite.record()
+
+    suite.run().assert_outcomes(passed=1)
