@@ -10,16 +10,23 @@ import asyncio
 import http.client
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
 from pytest_agentreplay.records import TransportError
+from pytest_agentreplay.taps.clients.aiohttp_objects import (
+    STATE,
+    Pulled,
+    connection_class,
+    pull_recorded,
+    read_body,
+    reader_class,
+)
 from pytest_agentreplay.taps.exchange import Answered, Exchanges, Recorder, Sent
 from pytest_agentreplay.taps.failures import Kind, describe_failure, os_error
 
 __all__ = ["tap_aiohttp"]
 
 _NAME = "aiohttp"
-_STATE = "_agent_replay"
 _DECODES = "_agent_replay_decodes"
 _KINDS: Mapping[str, Kind] = {
     "ClientConnectorDNSError": "dns",
@@ -39,9 +46,6 @@ _KINDS: Mapping[str, Kind] = {
 }
 _KINDS_OF_CONNECTING: Mapping[str, Kind] = {**_KINDS, "TimeoutError": "connect-timeout"}
 
-# What a reader pulls: the next piece, whether an HTTP chunk ends with it, and whether the answer does.
-Pulled: TypeAlias = tuple[bytes, bool, bool]
-
 
 def tap_aiohttp(client: ModuleType, exchanges: Exchanges) -> Iterator[tuple[type, str, Callable[..., Any]]]:
     """Yield what stands in for the methods of connectors, protocols and responses."""
@@ -56,8 +60,8 @@ class _Tap:
     def __init__(self, client: ModuleType, exchanges: Exchanges) -> None:
         self._client = client
         self._exchanges = exchanges
-        self._reader = _reader_class(client)
-        self._connection = _connection_class(client)
+        self._reader = reader_class(client)
+        self._connection = connection_class(client)
 
     def wrap_connect(self, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """Return what stands in for ``BaseConnector.connect``."""
@@ -70,7 +74,7 @@ class _Tap:
                 self._exchanges.reach.check(request.url.host, port=request.url.port, by="aiohttp websocket")
                 with self._exchanges.live():
                     return await real(connector, request, *args, **options)
-            decision = self._exchanges.decide(await _sent(request))
+            decision = self._exchanges.decide(await self._sent(request))
             if isinstance(decision, Answered):
                 if decision.error is not None and decision.failed_before_sending:
                     raise self._exception(decision.error, request)
@@ -81,17 +85,21 @@ class _Tap:
             except BaseException as error:
                 self._fail(decision, error, kinds=_KINDS_OF_CONNECTING, timer=request._timer)
                 raise
-            connection.__dict__[_STATE] = decision
+            connection.__dict__[STATE] = decision
             return connection
 
         return connect
+
+    async def _sent(self, request: Any) -> Sent:
+        content = await read_body(self._client, request)
+        return Sent(method=request.method, url=str(request.url), headers=list(request.headers.items()), content=content)
 
     def wrap_start(self, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """Return what stands in for ``ClientResponse.start``."""
 
         async def start(response: Any, connection: Any) -> Any:
             __tracebackhide__ = True
-            state = connection.__dict__.pop(_STATE, None)
+            state = connection.__dict__.pop(STATE, None)
             if isinstance(state, Recorder):
                 await self._start_live(real, response, connection, recorder=state)
             elif isinstance(state, Answered):
@@ -126,7 +134,7 @@ class _Tap:
             assert answered.error is not None
             raise self._exception(answered.error, response)
         raised = self._exception(answered.error, response) if answered.error is not None else None
-        protocol.message = self._message(answered), self._reader(_recorded(answered, raised))
+        protocol.message = self._message(answered), self._reader(pull_recorded(answered, raised))
         await real(response, connection)
 
     def _message(self, answered: Answered) -> Any:
@@ -193,14 +201,6 @@ class _Tap:
         return make() if make is not None else client.ClientConnectionError(error.text)
 
 
-async def _sent(request: Any) -> Sent:
-    payload = request._body
-    content = b""
-    if payload is not None:
-        content = await payload.as_bytes()
-    return Sent(method=request.method, url=str(request.url), headers=list(request.headers.items()), content=content)
-
-
 def _noting_decoding(real: Callable[..., Any]) -> Callable[..., Any]:
     """Return what stands in for ``set_response_params``: it notes whether answers reach the reader decoded."""
 
@@ -209,116 +209,3 @@ def _noting_decoding(real: Callable[..., Any]) -> Callable[..., Any]:
         return real(protocol, **params)
 
     return set_response_params
-
-
-async def _recorded(answered: Answered, raised: Exception | None) -> AsyncIterator[Pulled]:
-    pieces = answered.pieces()
-    for index, (pause, piece) in enumerate(answered.paced()):
-        if pause:
-            await asyncio.sleep(pause)
-        yield piece, len(pieces) > 1, raised is None and index == len(pieces) - 1
-    if raised is not None:
-        raise raised
-    yield b"", False, True
-
-
-class _NoFlow:
-    """What a reader asks to slow down or to go on: there is nothing behind it that could."""
-
-    connected = True
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's signature
-        pass
-
-
-def _reader_class(client: ModuleType) -> type[Any]:
-    class Reader(client.StreamReader):  # type: ignore[name-defined]
-        """A reader that has nothing until it is asked, and then pulls one piece."""
-
-        def __init__(self, pieces: AsyncIterator[Pulled], live: Any = None, recorder: Recorder | None = None) -> None:
-            super().__init__(_NoFlow(), 2**16, loop=asyncio.get_running_loop())
-            self._pieces = pieces
-            self._live = live
-            self._recorder = recorder
-
-        async def _wait(self, *_: Any) -> None:
-            data, ends_chunk, is_last = await anext(self._pieces)
-            if ends_chunk:
-                self.begin_http_chunk_receiving()
-            self.feed_data(data)
-            if ends_chunk:
-                self.end_http_chunk_receiving()
-            if is_last:
-                self.feed_eof()
-
-        async def wait_eof(self) -> None:
-            while not self._eof:
-                await self._wait()
-
-        def set_exception(self, exc: BaseException, *args: Any) -> None:
-            """Take it that the answer is closed: early, unless it has ended."""
-            super().set_exception(exc, *args)
-            if self._recorder is not None:
-                self._recorder.finish(truncated=True)
-                self._live.set_exception(exc, *args)
-
-        def __del__(self) -> None:
-            if self._recorder is not None:
-                self._recorder.finish(truncated=True)
-
-    return Reader
-
-
-class _Nowhere(asyncio.Transport):
-    """The transport of a request that is not sent."""
-
-    def write(self, data: Any) -> None:
-        pass
-
-    def is_closing(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        pass
-
-    abort = close
-
-
-def _connection_class(client: ModuleType) -> type[Any]:
-    class Protocol(client.client_proto.ResponseHandler):  # type: ignore[name-defined]
-        """A protocol that has the recorded message, and no parser."""
-
-        message: Any = None
-
-        def set_response_params(self, **params: Any) -> None:
-            pass
-
-        def start_timeout(self) -> None:
-            pass
-
-        async def read(self) -> Any:
-            return self.message
-
-    class Connection(client.connector.Connection):  # type: ignore[name-defined]
-        """A connection that no pool knows."""
-
-        def __init__(self, connector: Any, request: Any, answered: Answered) -> None:
-            loop = asyncio.get_running_loop()
-            protocol = Protocol(loop)
-            protocol.connection_made(_Nowhere())
-            super().__init__(connector, request.connection_key, protocol, loop)
-            self.__dict__[_STATE] = answered
-
-        def __del__(self, _warnings: Any = None) -> None:
-            pass
-
-        def close(self) -> None:
-            self._notify_release()
-            self._protocol = None
-
-        release = close
-
-    return Connection

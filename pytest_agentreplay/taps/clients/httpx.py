@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -167,12 +166,13 @@ class _Streams:
     """The streams of one library: recorded pieces, and the tees of a live response, sync and async."""
 
     def __init__(self, client: ModuleType) -> None:
-        self.replayed, self.tee, self.async_tee = _stream_classes(client)
+        self.replayed = _replayed_class(client)
+        self.tee = _tee_class(client)
+        self.async_tee = _async_tee_class(client)
 
 
-@lru_cache
-def _stream_classes(client: ModuleType) -> tuple[type[Any], type[Any], type[Any]]:
-    class Replayed(client.SyncByteStream, client.AsyncByteStream):  # type: ignore[name-defined]
+def _replayed_class(client: Any) -> type[Any]:
+    class Replayed(client.SyncByteStream, client.AsyncByteStream):
         def __init__(self, answered: Answered, error: Exception | None) -> None:
             self._answered = answered
             self._error = error
@@ -193,7 +193,11 @@ def _stream_classes(client: ModuleType) -> tuple[type[Any], type[Any], type[Any]
             if self._error is not None:
                 raise self._error
 
-    class Tee(client.SyncByteStream):  # type: ignore[name-defined]
+    return Replayed
+
+
+def _tee_class(client: Any) -> type[Any]:
+    class Tee(client.SyncByteStream):
         def __init__(self, live: Any, recorder: Recorder, fail: Fail) -> None:
             self._live = live
             self._recorder = recorder
@@ -215,7 +219,11 @@ def _stream_classes(client: ModuleType) -> tuple[type[Any], type[Any], type[Any]
             self._live.close()
             self._recorder.finish(truncated=True)
 
-    class AsyncTee(client.AsyncByteStream):  # type: ignore[name-defined]
+    return Tee
+
+
+def _async_tee_class(client: Any) -> type[Any]:
+    class AsyncTee(client.AsyncByteStream):
         def __init__(self, live: Any, recorder: Recorder, fail: Fail) -> None:
             self._live = live
             self._recorder = recorder
@@ -237,4 +245,4 @@ def _stream_classes(client: ModuleType) -> tuple[type[Any], type[Any], type[Any]
             await self._live.aclose()
             self._recorder.finish(truncated=True)
 
-    return Replayed, Tee, AsyncTee
+    return AsyncTee
