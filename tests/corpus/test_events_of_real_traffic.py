@@ -31,8 +31,10 @@ DIALECTS = Dialects((openai_chat.DIALECT, anthropic_messages.DIALECT))
 GOLDENS = {
     "chatlas__test_anthropic_file_lifecycle.yaml": ("user turn", "822b3058b392a7e1"),
     "crewAI__TestAgentExecutorPlanning.test_planning_handles_sequential_dependency_task.yaml": (
-        "user turn:call_1 user@2 turn@2 user@3 turn@3 user@4 turn@4 user@5 turn@5"
-        " user@6 turn@6 user@7 turn@7 user@8 turn@8 user@9 turn@9",
+        (
+            "user turn:call_1 user@2 turn@2 user@3 turn@3 user@4 turn@4 user@5 turn@5"
+            " user@6 turn@6 user@7 turn@7 user@8 turn@8 user@9 turn@9"
+        ),
         "02d3e49106324958",
     ),
     "dd-trace-py__completion_stream_multiple_choices_with_tools.yaml": ("user turn", "0e08ea96f9282058"),
