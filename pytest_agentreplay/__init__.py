@@ -38,7 +38,17 @@ from pytest_agentreplay.errors import (
 if TYPE_CHECKING:
     from pytest_agentreplay.agent_run import AgentRun
     from pytest_agentreplay.cassette import Cassette, load_cassette
-    from pytest_agentreplay.library import ReplayModel, Result, RunPlan, areplay, aresume, replay, resume, use_cassette
+    from pytest_agentreplay.library import (
+        ReplayModel,
+        ReplayTransport,
+        Result,
+        RunPlan,
+        areplay,
+        aresume,
+        replay,
+        resume,
+        use_cassette,
+    )
     from pytest_agentreplay.player import Decision, Policy
     from pytest_agentreplay.projections.costs import costs
     from pytest_agentreplay.projections.drawn import trajectory
@@ -75,6 +85,7 @@ __all__ = [
     "ReplayDivergenceWarning",
     "ReplayModel",
     "ReplayStop",
+    "ReplayTransport",
     "Result",
     "RunPlan",
     "SecretLeakError",
@@ -111,6 +122,7 @@ _LAZY = {
     "Event": "pytest_agentreplay.projections.events",
     "Policy": "pytest_agentreplay.player",
     "ReplayModel": "pytest_agentreplay.library",
+    "ReplayTransport": "pytest_agentreplay.library",
     "Result": "pytest_agentreplay.library",
     "RunPlan": "pytest_agentreplay.library",
     "ToolCompleted": "pytest_agentreplay.projections.replayed",

@@ -306,7 +306,7 @@ def _assemble(
 def open_replay(
     tape: Cassette,
     *,
-    onto: Path,
+    onto: Path | None,
     name: str,
     settings: Settings,
     dialects: Dialects,
@@ -314,7 +314,10 @@ def open_replay(
     beginning: Beginning = "free",
     words: Words | None = None,
 ) -> Session:
-    """Open a session that replays a tape, finished or not, and writes its own to ``onto``, tagged ``replay_of``."""
+    """Open a session that replays a tape, finished or not, and writes its own to ``onto``, tagged ``replay_of``.
+
+    Without ``onto`` it writes none, and nothing can go live.
+    """
     reader = Reader(_rules_of(settings, dialects, environment))
     return Session(
         name=name,
@@ -322,8 +325,8 @@ def open_replay(
         settings=settings,
         reader=reader,
         sources=[_source(tape, reader)],
-        recording=_continuation(tape, onto, reader=reader, name=name),
-        continues=True,
+        recording=_continuation(tape, onto, reader=reader, name=name) if onto is not None else None,
+        continues=onto is not None,
         keeps=True,
         beginning=beginning,
         words=words,

@@ -5,10 +5,12 @@ from pytest_agentreplay.library.model import ReplayModel
 from pytest_agentreplay.library.plan import RunPlan
 from pytest_agentreplay.library.result import Result
 from pytest_agentreplay.library.runs import areplay, aresume, replay, resume
+from pytest_agentreplay.library.transport import ReplayTransport
 
 __all__ = [
     "CassetteBlock",
     "ReplayModel",
+    "ReplayTransport",
     "Result",
     "RunPlan",
     "areplay",

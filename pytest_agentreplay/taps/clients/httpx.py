@@ -10,13 +10,13 @@ import importlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_agentreplay.records import TransportError
 from pytest_agentreplay.taps.exchange import Answered, Exchanges, Recorder, Sent
 from pytest_agentreplay.taps.failures import Kind, describe_failure
 
-__all__ = ["tap_httpx"]
+__all__ = ["Answers", "answers_of", "tap_httpx"]
 
 _KINDS: Mapping[str, Kind] = {
     "ConnectError": "connect",
@@ -60,6 +60,27 @@ def tap_httpx(client: ModuleType, exchanges: Exchanges) -> Iterator[tuple[type, 
     sync, asynchronous = client.HTTPTransport, client.AsyncHTTPTransport
     yield sync, "handle_request", tap.wrap(sync.handle_request)
     yield asynchronous, "handle_async_request", tap.wrap_async(asynchronous.handle_async_request)
+
+
+class Answers(NamedTuple):
+    """A transport's two methods, as functions of the transport and the request."""
+
+    handle_request: Callable[[Any, Any], Any]
+    handle_async_request: Callable[[Any, Any], Awaitable[Any]]
+
+
+def answers_of(client: ModuleType, exchanges: Exchanges) -> Answers:
+    """Return the methods of a transport of httpx or httpx2 that answers from recordings alone."""
+    tap = _Tap(client, exchanges)
+    return Answers(tap.wrap(_refuse), tap.wrap_async(_refuse_async))
+
+
+def _refuse(transport: Any, request: Any) -> Any:
+    raise AssertionError(f"{request.method} {request.url} would be made live by {transport!r}")
+
+
+async def _refuse_async(transport: Any, request: Any) -> Any:
+    _refuse(transport, request)
 
 
 class _Tap:
