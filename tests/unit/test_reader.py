@@ -167,7 +167,7 @@ def test_a_compressed_body_counts_by_what_it_holds(encoding: str, compress: Call
     assert _hash(request) == _hash(post(body))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", gzip.compress(b"x" * 99)[:-9], b"no gzip at all"])
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", gzip.compress(b"x" * 99, mtime=0)[:-9], b"no gzip at all"])
 def test_a_body_that_is_not_compressed_as_it_says_is_read_as_it_is(content: bytes) -> None:
     request = post(content, headers=(*JSON, ("content-encoding", "gzip")))
 
