@@ -113,7 +113,7 @@ class Cells:
 
     def _remember(self, key: str, found: Cell | None) -> None:
         if len(self._places) >= _MOST_PLACES:
-            self._places.clear()
+            self._places = {}  # not cleared: another thread may be looking
         at = None if found is None else found.branch
         parts = self.line.lineage.segments
         self._places[key] = next(((part.branch, part.bound) for part in parts if part.branch == at), ())

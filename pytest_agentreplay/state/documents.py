@@ -91,11 +91,13 @@ class Documents:
     def _parse(self, key: str, cell: Cell) -> Any:
         """Return a document to look into: whoever asks what was known then asks for more than one path."""
         place = (key, cell.branch, cell.version)
-        if place not in self._parsed:
+        found = self._parsed.get(place, ABSENT)
+        if found is ABSENT:
+            found = _document(cell)
             if len(self._parsed) >= _MOST_PARSED:
-                self._parsed.pop(next(iter(self._parsed)), None)
-            self._parsed[place] = _document(cell)
-        return self._parsed[place]
+                self._parsed = {}  # not cleared: another thread may be looking
+            self._parsed[place] = found
+        return found
 
 
 def _document(cell: Cell | None) -> Any:
