@@ -89,3 +89,20 @@ def test_a_parameter_that_is_used_twice_is_given_once() -> None:
     arranged = statement.arrange(("branch", "shape", "key", 1, 10, 2, 20))
 
     assert arranged == (1, 10, 2, 20, "shape", "key", "branch")
+
+
+def test_no_statement_that_answers_a_question_goes_through_a_whole_table() -> None:
+    connection = empty()
+    upgrade(connection, migrations())
+    statements = {**SQL, "read_cell_in_past": past_statement("read_cell_in_past", 3)}
+    listing = {"list_branches", "list_all_branches", "list_cells", "list_all_events"}
+    explaining = {"find_deleted_named"}  # what a BranchNotFoundError says, on its way out
+
+    scanning = set()
+    for name, statement in statements.items():
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", (None,) * statement.text.count("?"))
+        if any(re.match(r"SCAN (about|branches|cells|events|[bcen])\b", row[3]) for row in plan):
+            scanning.add(name)
+
+    assert scanning == listing | explaining
+    connection.close()
