@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.errors import ConfigurationError, StateError
+from pytest_agentreplay.errors import (
+    AlreadyExistsError,
+    BranchInUseError,
+    BranchNotFoundError,
+    ConfigurationError,
+    StateError,
+)
 from pytest_agentreplay.plugin.options import MARKER
 from pytest_agentreplay.plugin.paths import branch_name
 
@@ -122,8 +128,6 @@ def _fill(config: pytest.Config, store: Store, seed: Callable[[View], object] | 
 
 def _fork(item: pytest.Item, store: Store) -> str:
     """Fork the branch of this attempt; return its name."""
-    from pytest_agentreplay.errors import AlreadyExistsError
-
     for attempt in itertools.count(item.stash.get(_ATTEMPTS, 0) + 1):
         item.stash[_ATTEMPTS] = attempt
         with contextlib.suppress(AlreadyExistsError):  # kept by an earlier run, in a store that outlives one
@@ -157,6 +161,19 @@ def _describe(branch: _TestBranch) -> list[str]:
 def _finish(branch: _TestBranch, *, keep: bool) -> None:
     if branch.run is not None and branch.log is not None:
         branch.run.leave_log()
-        branch.log.end("failed" if branch.failed else "ok")
+        if keep:
+            branch.log.end("failed" if branch.failed else "ok")
     if not keep:
-        branch.store.branches.delete(branch.view.branch)
+        _drop(branch.store, branch.view.branch)
+
+
+def _drop(store: Store, name: str) -> None:
+    """Delete a branch, and first those that the test forked from it."""
+    try:
+        store.branches.delete(name)
+    except BranchInUseError:
+        for child in [branch.name for branch in store.branches.list() if branch.parent == name]:
+            _drop(store, child)
+        store.branches.delete(name)
+    except BranchNotFoundError:
+        pass  # the test did it

@@ -47,7 +47,9 @@ class Branches:
         with self._engine.writing():
             row = self._row(source)
             line = self._line(row)
-            position = line.position(version, asked=lambda: f"branches.fork({source!r}, {name!r}")
+            position = line.position(
+                version, right=lambda branch, number: f"store.branches.fork({branch!r}, {name!r}, version={number})"
+            )
             if self._engine.one("find_branch_named", name) is not None:
                 raise AlreadyExistsError(f"there is a branch {name!r} already; take another name, or delete that one")
             made = self._add(name, row, line, position)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pytest_agentreplay.errors import InvalidInputError
 from pytest_agentreplay.state.encoding import DELETED, Stored, checksum, is_text
-from pytest_agentreplay.state.line import Line
+from pytest_agentreplay.state.line import Line, read_in_view
 from pytest_agentreplay.state.lineage import ENDLESS, flat
 from pytest_agentreplay.state.versions import AsOf, Version
 
@@ -90,9 +90,14 @@ class Cells:
                         kinds.setdefault(key, kind)
         return sorted(key for key, kind in kinds.items() if kind != DELETED)
 
-    def position(self, as_of: AsOf, *, method: str, key: str) -> int:
-        """Return the position that a read by key is meant as of."""
-        return self.line.position(as_of, asked=lambda: f"{self.shape}.{method}({key!r}")
+    def position(self, as_of: AsOf, method: str, *arguments: str) -> int:
+        """Return the position that a read is meant as of; the method and its arguments are told where it is none."""
+
+        def right(branch: str, number: int) -> str:
+            shown = [*arguments[:1], *(path for path in arguments[1:] if path != "$")]
+            return read_in_view(branch, self.shape, method, *shown, as_of=number)
+
+        return self.line.position(as_of, right=right)
 
     def _find_from_own(self, key: str, position: int) -> Cell | None:
         lineage = self.line.lineage
@@ -108,7 +113,7 @@ class Cells:
 
     def _remember(self, key: str, found: Cell | None) -> None:
         if len(self._places) >= _MOST_PLACES:
-            self._places.clear()
+            self._places = {}  # not cleared: another thread may be looking
         at = None if found is None else found.branch
         parts = self.line.lineage.segments
         self._places[key] = next(((part.branch, part.bound) for part in parts if part.branch == at), ())

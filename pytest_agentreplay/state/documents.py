@@ -29,20 +29,20 @@ class Documents:
 
     def get(self, key: str, path: str = "$", *, as_of: AsOf = None) -> Any:
         """Return what a document has at a path, ``None`` where it has nothing."""
-        found = self._find(key, path, self._position(as_of, "get", key))
+        found = self._find(key, path, self._cells.position(as_of, "get", key, path))
         return None if found is ABSENT else found
 
     def exists(self, key: str, path: str = "$", *, as_of: AsOf = None) -> bool:
         """Return whether a document has something at a path; ``null`` is something."""
-        return self._find(key, path, self._position(as_of, "exists", key)) is not ABSENT
+        return self._find(key, path, self._cells.position(as_of, "exists", key, path)) is not ABSENT
 
     def keys(self, prefix: str = "", *, as_of: AsOf = None) -> list[str]:
         """Return the keys that have a document, sorted."""
-        return self._cells.keys(prefix, self._position(as_of, "keys", prefix))
+        return self._cells.keys(prefix, self._cells.position(as_of, "keys", prefix))
 
     def history(self, key: str, *, as_of: AsOf = None) -> list[Revision]:
         """Return all that a document has been, newest first, deletions included, across forks."""
-        cells = self._cells.history(key, self._position(as_of, "history", key))
+        cells = self._cells.history(key, self._cells.position(as_of, "history", key))
         return [revision_of(cell, self._cells.line) for cell in cells]
 
     def set(self, key: str, path: str, value: Any) -> Version:
@@ -91,14 +91,13 @@ class Documents:
     def _parse(self, key: str, cell: Cell) -> Any:
         """Return a document to look into: whoever asks what was known then asks for more than one path."""
         place = (key, cell.branch, cell.version)
-        if place not in self._parsed:
+        found = self._parsed.get(place, ABSENT)
+        if found is ABSENT:
+            found = _document(cell)
             if len(self._parsed) >= _MOST_PARSED:
-                self._parsed.pop(next(iter(self._parsed)), None)
-            self._parsed[place] = _document(cell)
-        return self._parsed[place]
-
-    def _position(self, as_of: AsOf, method: str, key: str) -> int:
-        return self._cells.position(as_of, method=method, key=key)
+                self._parsed = {}  # not cleared: another thread may be looking
+            self._parsed[place] = found
+        return found
 
 
 def _document(cell: Cell | None) -> Any:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from pytest_agentreplay.errors import InvalidInputError, StateError, StoreFileError
-from pytest_agentreplay.state.statements import SCHEMA, SQL, migrations, past_statement
+from pytest_agentreplay.state.statements import SCHEMA, SQL, Statement, migrations, past_statement
 
 __all__ = ["Durability", "Engine", "Row", "upgrade"]
 
@@ -76,16 +76,18 @@ class Engine:
 
     def all(self, name: str, *parameters: Any) -> list[Row]:
         """Return every row of a statement."""
+        statement = SQL[name]
         try:
             with self._lock:
-                return self._connection.execute(SQL[name], parameters).fetchall()
+                return self._connection.execute(statement.text, statement.arrange(parameters)).fetchall()
         except sqlite3.Error as error:
             raise self._translate(error) from error
 
     def run(self, name: str, *parameters: Any) -> None:
         """Execute a statement inside a :meth:`writing` block."""
+        statement = SQL[name]
         try:
-            self._connection.execute(SQL[name], parameters)
+            self._connection.execute(statement.text, statement.arrange(parameters))
         except sqlite3.Error as error:
             raise self._translate(error) from error
 
@@ -151,10 +153,10 @@ class Engine:
             with self._translated():
                 self._connection = self._connect()
 
-    def _fetch(self, statement: str, parameters: Row) -> Row | None:
+    def _fetch(self, statement: Statement, parameters: Row) -> Row | None:
         try:
             with self._lock:
-                row: Row | None = self._connection.execute(statement, parameters).fetchone()
+                row: Row | None = self._connection.execute(statement.text, statement.arrange(parameters)).fetchone()
                 return row
         except sqlite3.Error as error:
             raise self._translate(error) from error
@@ -258,7 +260,7 @@ def upgrade(connection: sqlite3.Connection, scripts: list[str], *, schema: str =
             connection.execute(f"PRAGMA user_version = {len(scripts)}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         if not version:
-            connection.execute(SQL["add_about"], ("store", uuid.uuid4().hex))
+            connection.execute(SQL["add_about"].text, ("store", uuid.uuid4().hex))
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")

@@ -12,7 +12,7 @@ from pytest_agentreplay.canonical import canonical_json, parse_json
 from pytest_agentreplay.errors import InvalidInputError
 from pytest_agentreplay.state.encoding import checksum, encode_json, is_text
 from pytest_agentreplay.state.engine import Row
-from pytest_agentreplay.state.line import Line
+from pytest_agentreplay.state.line import Line, read_in_view
 from pytest_agentreplay.state.lineage import ENDLESS
 from pytest_agentreplay.state.versions import AsOf, Version
 
@@ -76,16 +76,16 @@ class Events:
 
     def get(self, sequence: int, *, as_of: AsOf = None) -> Event | None:
         """Return an event by its sequence, ``None`` where there is none."""
-        position = self._position(as_of, f"get({sequence!r}")
+        position = self._position(as_of, "get", sequence)
         return next(iter(self._read(position, first=sequence, last=sequence + 1)), None)
 
     def range(self, start: int, stop: int, *, as_of: AsOf = None) -> list[Event]:
         """Return the events whose sequence is from ``start`` up to, without, ``stop``."""
-        return self._read(self._position(as_of, f"range({start!r}, {stop!r}"), first=start, last=stop)
+        return self._read(self._position(as_of, "range", start, stop), first=start, last=stop)
 
     def count(self, type: str | None = None, *, as_of: AsOf = None) -> int:  # noqa: A002
         """Return how many events there are: of all types, or of one."""
-        position = self._position(as_of, "count(")
+        position = self._position(as_of, "count", *([] if type is None else [type]))
         with self._line.engine.snapshot():
             self._line.head()
             if type is None:
@@ -97,7 +97,7 @@ class Events:
 
     def types(self, *, as_of: AsOf = None) -> list[str]:
         """Return the types of the events, sorted."""
-        position = self._position(as_of, "types(")
+        position = self._position(as_of, "types")
         with self._line.engine.snapshot():
             self._line.head()
             parts = self._line.lineage.up_to(position)
@@ -108,7 +108,7 @@ class Events:
         with self._line.engine.snapshot():
             row = self._line.engine.one("find_branch", self._line.branch)
             self._line.head()
-            position = self._line.position(None, asked=str)
+            position = self._line.pinned
             rows = [row for part in self._line.lineage.up_to(position)[::-1] for row in self._rows(part)]
         assert row is not None
         length, last = (row[5], row[6]) if position == ENDLESS else (len(rows), None)
@@ -137,12 +137,15 @@ class Events:
                 raise self._line.engine.damaged(f"event {fields[1]!r} has changed")
             yield _event(tuple(fields), self._line.version(fields[2], branch=fields[0]))
 
-    def _position(self, as_of: AsOf, call: str) -> int:
-        return self._line.position(as_of, asked=lambda: f"events.{call}")
+    def _position(self, as_of: AsOf, method: str, *arguments: object) -> int:
+        def right(branch: str, number: int) -> str:
+            return read_in_view(branch, "events", method, *arguments, as_of=number)
+
+        return self._line.position(as_of, right=right)
 
     def list(self, type: str | None = None, *, limit: int | None = None, as_of: AsOf = None) -> list[Event]:  # noqa: A002
         """Return the events, oldest first: all, or those of a type."""
-        return self._read(self._position(as_of, "list("), type_=type, limit=limit)
+        return self._read(self._position(as_of, "list", *([] if type is None else [type])), type_=type, limit=limit)
 
 
 def newest_event(line: Line, position: int) -> tuple[int, bytes]:

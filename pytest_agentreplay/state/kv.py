@@ -28,21 +28,21 @@ class KeyValues:
 
     def get(self, key: str, *, as_of: AsOf = None) -> Any:
         """Return the value of a key, ``None`` where it has none."""
-        cell = self._cells.find(key, self._position(as_of, "get", key))
+        cell = self._cells.find(key, self._cells.position(as_of, "get", key))
         return None if cell is None else decode(cell.kind, cell.stored)
 
     def exists(self, key: str, *, as_of: AsOf = None) -> bool:
         """Return whether a key has a value; a value of ``None`` is one."""
-        cell = self._cells.find(key, self._position(as_of, "exists", key))
+        cell = self._cells.find(key, self._cells.position(as_of, "exists", key))
         return cell is not None and not cell.is_deleted
 
     def keys(self, prefix: str = "", *, as_of: AsOf = None) -> list[str]:
         """Return the keys that have a value, sorted."""
-        return self._cells.keys(prefix, self._position(as_of, "keys", prefix))
+        return self._cells.keys(prefix, self._cells.position(as_of, "keys", prefix))
 
     def history(self, key: str, *, as_of: AsOf = None) -> list[Revision]:
         """Return all that a key has been, newest first, deletions included, across forks."""
-        cells = self._cells.history(key, self._position(as_of, "history", key))
+        cells = self._cells.history(key, self._cells.position(as_of, "history", key))
         return [revision_of(cell, self._cells.line) for cell in cells]
 
     def put(self, key: str, value: Any) -> Version:
@@ -52,9 +52,6 @@ class KeyValues:
     def delete(self, key: str) -> Version | None:
         """Delete a key; where it has no value nothing is committed, and ``None`` returned."""
         return self._cells.write(key, lambda cell: None if cell is None or cell.is_deleted else (DELETED, None))
-
-    def _position(self, as_of: AsOf, method: str, key: str) -> int:
-        return self._cells.position(as_of, method=method, key=key)
 
 
 def revision_of(cell: Cell, line: Line) -> Revision:

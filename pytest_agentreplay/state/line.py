@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import BranchNotFoundError, HistoryUnavailableError, ReadOnlyError
 from pytest_agentreplay.state.encoding import checksum
@@ -14,7 +14,9 @@ from pytest_agentreplay.state.engine import Engine, Row
 from pytest_agentreplay.state.lineage import ENDLESS, Lineage, load_lineage
 from pytest_agentreplay.state.versions import AsOf, Origin, Version
 
-__all__ = ["BranchRow", "Line", "read_branch_row", "seal"]
+__all__ = ["BranchRow", "Line", "RightRead", "read_branch_row", "read_in_view", "seal"]
+
+RightRead: TypeAlias = Callable[[str, int], str]  # of a branch and a position
 
 _LIKE_A_TIME = 10**8  # no store counts so far, and every time in seconds is beyond it
 
@@ -32,6 +34,12 @@ class BranchRow(NamedTuple):
     created: int
     deleted: int | None
     sum: int
+
+
+def read_in_view(branch: str, shape: str, method: str, *arguments: object, as_of: int) -> str:
+    """Return a read of a branch as code."""
+    listed = ", ".join([*map(repr, arguments), f"as_of={as_of}"])
+    return f"store.at(branch={branch!r}).{shape}.{method}({listed})"
 
 
 def seal(row: BranchRow) -> BranchRow:
@@ -99,8 +107,8 @@ class Line:
         origin = self.origin if branch is None else self.lineage.origin_of(branch)
         return Version(number, origin)
 
-    def position(self, as_of: AsOf, *, asked: Callable[[], str]) -> int:
-        """Return the position that a read is meant as of; ``asked`` is the read as code, up to its closing bracket.
+    def position(self, as_of: AsOf, *, right: RightRead) -> int:
+        """Return the position that a read is meant as of; ``right`` writes that read as code, for another branch.
 
         Raises :class:`HistoryUnavailableError` where it is not in the past of this branch.
         """
@@ -112,7 +120,7 @@ class Line:
                 f"as_of={as_of!r} is no version; give a version, an event of this store, or its number"
             )
         if isinstance(version, Version):
-            self._refuse_foreign(version, asked=asked)
+            self._refuse_foreign(version, right=right)
         number = int(version)
         if number > self.pinned or not (1 <= number <= self._head_seen or 1 <= number <= self.head()):
             raise self._out_of_range(number)
@@ -143,19 +151,17 @@ class Line:
         hint = "; the branch that has this name now is another one" if again is not None else ""
         return BranchNotFoundError(f"branch {self.name!r} was deleted{when}, and what was written on it with it{hint}")
 
-    def _refuse_foreign(self, version: Version, *, asked: Callable[[], str]) -> None:
+    def _refuse_foreign(self, version: Version, *, right: RightRead) -> None:
         origin = version.origin
         if origin.store != self.store:
             raise HistoryUnavailableError(
                 f"version {version} was committed on branch {origin.name!r} of another store, not on {self.name!r} of "
-                f"{self.engine.path}; read it there: OTHER_STORE.at(branch={origin.name!r}).{asked()}, as_of={version})"
+                f"{self.engine.path}\n  What {origin.name!r} saw then, in that store: {right(origin.name, version)}"
             )
         if origin.branch != self.branch and not self.lineage.has(origin.branch, int(version)):
-            raise self._on_another_branch(version, origin, asked=asked)
+            raise self._on_another_branch(version, origin, right=right)
 
-    def _on_another_branch(
-        self, version: Version, origin: Origin, *, asked: Callable[[], str]
-    ) -> HistoryUnavailableError:
+    def _on_another_branch(self, version: Version, origin: Origin, *, right: RightRead) -> HistoryUnavailableError:
         row = self.engine.one("find_branch", origin.branch)
         message = (
             f"version {version} was committed on branch {origin.name!r}, which is not in the past of {self.name!r} "
@@ -166,8 +172,7 @@ class Line:
             return HistoryUnavailableError(
                 f"{message}; {origin.name!r} was deleted{when}, so nothing can be read there"
             )
-        right = f"store.at(branch={origin.name!r}).{asked()}, as_of={version})"
-        return HistoryUnavailableError(f"{message}\n  What {origin.name!r} saw then: {right}")
+        return HistoryUnavailableError(f"{message}\n  What {origin.name!r} saw then: {right(origin.name, version)}")
 
     def _described(self) -> str:
         past = [f"{part.name!r} up to {part.bound}" for part in self.lineage.segments[1:4]]

@@ -72,10 +72,14 @@ class View:
     def changes(self, *, since: AsOf, until: AsOf = None) -> list[Change]:
         """Return the commits of keys after one version up to another, oldest first, across forks."""
         line = self._line
-        first = line.position(since, asked=lambda: f"changes(since={since!r}")
+
+        def right(branch: str, number: int) -> str:
+            return f"store.at(branch={branch!r}).changes(since={number})"
+
+        first = line.position(since, right=right)
         found: list[Change] = []
         with line.engine.snapshot():
-            last = line.position(until, asked=lambda: f"changes(since={since!r}")
+            last = line.position(until, right=right)
             line.head()
             for part in reversed([part for part in line.lineage.up_to(last) if part.bound > first]):
                 for shape, key, number, kind in line.engine.all("list_changes", part.branch, first, part.bound):
@@ -127,7 +131,9 @@ class Store:
         """
         line = self.branches.line(branch)
         if as_of is not None:
-            line.pinned = line.position(as_of, asked=lambda: f"at(branch={branch!r}")
+            line.pinned = line.position(
+                as_of, right=lambda branch, number: f"store.at(branch={branch!r}, as_of={number})"
+            )
         return View(line, clock=self._clock)
 
     def note(self, name: str) -> str | None:

@@ -279,6 +279,43 @@ def test_each_attempt_at_a_test_has_a_branch_of_its_own(suite: Suite) -> None:
     assert "1 rerun" in result.stdout.str()
 
 
+def test_what_a_passing_test_forked_from_its_branch_is_dropped_with_it(suite: Suite) -> None:
+    suite.write(
+        """
+        def test_a(agent_state, agent_store):
+            agent_store.branches.fork(agent_state.branch, "retry")
+            agent_store.branches.fork("retry", "again")
+
+        def test_b(agent_state, agent_store):
+            assert [branch.name for branch in agent_store.branches.list()] == ["default", agent_state.branch]
+            agent_store.branches.delete(agent_state.branch)
+        """
+    )
+
+    suite.run().assert_outcomes(passed=2)
+
+
+def test_a_kept_run_ends_with_its_outcome(suite: Suite) -> None:
+    suite.write(
+        """
+        import pytest
+        from agent import ask
+
+        @pytest.mark.agent_cassette
+        @pytest.mark.parametrize("passes", [True, False])
+        def test_it(agent_state, passes):
+            ask("one")
+            assert passes
+        """
+    )
+
+    suite.run("--record-mode=once", "--agent-keep-branches", "--agent-store=kept.db")
+
+    with open_store(suite.path / "kept.db") as store:
+        ends = [store.at(branch.name).events.list()[-1] for branch in store.branches.list()[1:]]
+    assert [(event.type, event.payload["outcome"]) for event in ends] == [("run.end", "ok"), ("run.end", "failed")]
+
+
 def test_long_and_odd_test_names_have_branches_too(suite: Suite) -> None:
     suite.write(
         """

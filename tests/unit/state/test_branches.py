@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,3 +155,18 @@ def test_a_value_is_found_through_a_hundred_forks(store: Store) -> None:
     assert view.kv.get("at 60", as_of=60) is None
     assert (len(view.kv.keys()), view.head) == (101, 103)
     assert [view.kv.get("deep"), view.kv.get("nothing"), view.kv.get("nothing")] == ["v", None, None]
+
+
+@pytest.mark.parametrize("commits", [1, 2_000])
+def test_a_fork_takes_less_than_300_bytes_whatever_the_history(tmp_path: Path, commits: int) -> None:
+    path = tmp_path / "state.db"
+    with open_store(path) as store:
+        for number in range(commits):
+            store.kv.put(f"key {number % 7}", number)
+    before = path.stat().st_size
+
+    with open_store(path) as store:
+        for number in range(200):
+            store.branches.fork("default", f"test_a_claim~3f2a91c0~{number}", version=2 + commits // 2 or None)
+
+    assert 0 < path.stat().st_size - before <= 200 * 300

@@ -75,7 +75,35 @@ def test_the_message_names_both_branches_and_the_read_that_is_right(store: Store
         "which is not in the past of 'run-2' (itself and 'default' up to 3)\n"
         "  What 'run-1' saw then: store.at(branch='run-1').json.get('plan', as_of=5)"
     )
-    assert eval(str(refused.value).partition("then: ")[2].replace("json", "kv"), {"store": store}) == "of run-1"
+
+
+RIGHT_READS: dict[str, Any] = {
+    "store.at(branch='run-1').kv.get('plan', as_of=5)": lambda store, event: store.at("run-2").kv.get(
+        "plan", as_of=event
+    ),
+    "store.at(branch='run-1').json.get('plan', '$.a', as_of=5)": lambda store, event: store.at("run-2").json.get(
+        "plan", "$.a", as_of=event
+    ),
+    "store.at(branch='run-1').events.list(as_of=5)": lambda store, event: store.at("run-2").events.list(as_of=event),
+    "store.at(branch='run-1').events.range(0, 2, as_of=5)": lambda store, event: store.at("run-2").events.range(
+        0, 2, as_of=event
+    ),
+    "store.at(branch='run-1', as_of=5)": lambda store, event: store.at("run-2", as_of=event),
+    "store.branches.fork('run-1', 'new', version=5)": lambda store, event: store.branches.fork(
+        "run-2", "new", version=event
+    ),
+}
+
+
+@pytest.mark.parametrize(("right", "wrong"), RIGHT_READS.items(), ids=RIGHT_READS)
+def test_the_read_that_is_right_is_written_as_code_that_runs(store: Store, right: str, wrong: Any) -> None:
+    event = store.at("run-1").events.list()[0]
+
+    with pytest.raises(HistoryUnavailableError) as refused:
+        wrong(store, event)
+
+    assert str(refused.value).endswith(f"What 'run-1' saw then: {right}")
+    eval(right, {"store": store})
 
 
 def test_a_version_of_an_ancestor_from_before_the_fork_is_the_branchs_own_past(store: Store) -> None:
