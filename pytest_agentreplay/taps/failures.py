@@ -123,7 +123,7 @@ def _tls_error(kind: type[ssl.SSLError]) -> Callable[[str], Exception]:
     return make
 
 
-_TLS_WORDS = re.compile(r"\[SSL[^']*")  # in whatever a client has wrapped it
+_TLS_WORDS = re.compile(r"\[SSL: [^']*")  # in whatever a client has wrapped it
 _STANDARD: Mapping[str, Callable[[str], Exception]] = {
     "refused": _numbered(ConnectionRefusedError, errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)),
     "dns": _numbered(socket.gaierror, socket.EAI_NONAME, "Name or service not known"),

@@ -12,7 +12,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from multiprocessing import current_process
@@ -129,7 +129,8 @@ class Registry:
         try:
             yield
         finally:
-            self._live.reset(token)
+            with suppress(ValueError):  # a coroutine that nobody awaits any more is closed in any context
+                self._live.reset(token)
 
     def is_in_live_call(self) -> bool:
         """Return whether what is done here and now belongs to a live call that is recorded."""

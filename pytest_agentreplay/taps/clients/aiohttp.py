@@ -48,7 +48,9 @@ _KINDS_OF_CONNECTING: Mapping[str, Kind] = {**_KINDS, "TimeoutError": "connect-t
 
 
 def tap_aiohttp(client: ModuleType, exchanges: Exchanges) -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    """Yield what stands in for the methods of connectors, protocols and responses."""
+    """Yield what stands in for the methods of connectors, protocols and responses; nothing before aiohttp 3.12."""
+    if not hasattr(client.ClientRequest, "update_body"):
+        return
     connector, protocol, response = client.BaseConnector, client.client_proto.ResponseHandler, client.ClientResponse
     tap = _Tap(client, exchanges)
     yield connector, "connect", tap.wrap_connect(connector.connect)

@@ -55,6 +55,7 @@ class _NoFlow:
     """What a reader asks to slow down or to go on: there is nothing behind it that could."""
 
     connected = True
+    _reading_paused = False
 
     def pause_reading(self) -> None:
         pass

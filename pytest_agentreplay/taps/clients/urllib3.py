@@ -33,7 +33,7 @@ _KINDS: Mapping[str, Kind] = {
 
 
 def tap_urllib3(client: ModuleType, exchanges: Exchanges) -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    """Yield what stands in for the methods of connection pools; none for urllib3 1, which is caught below."""
+    """Yield what stands in for the methods of connection pools; none for urllib3 1, which http.client's tap catches."""
     pool = client.HTTPConnectionPool
     if not hasattr(client, "BaseHTTPResponse"):
         return

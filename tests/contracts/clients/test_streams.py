@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from tests.contracts.clients.conftest import Case
-from tests.contracts.clients.drivers import Ask, Driver
+from tests.contracts.clients.drivers import DRIVERS, Ask, Driver
 from tests.contracts.clients.features import every_client
 from tests.support.server import Answer
-from tests.support.taps import lines_of, timed
+from tests.support.taps import lines_of, sooner_or_later, timed
 
 GAP = 0.02
 EVENTS = [b"data: %d\n\n" % number for number in range(7)]
@@ -60,17 +60,17 @@ def ask(case: Case) -> Ask:
 
 @every_client("streams")
 def test_each_piece_reaches_the_agent_as_it_comes_while_recording(driver: Driver, case: Case) -> None:
-    def delays() -> list[float]:
+    delays: list[float] = []
+
+    def measure() -> bool:
         clock = Clock(EVENTS)
         case.answer(Answer(headers=TYPE, chunks=clock, gap=GAP))  # type: ignore[arg-type]
         pieces = case.record(lambda: driver.stream(ask(case)))
         assert [piece for _, piece in pieces] == EVENTS
-        return [got - sent for (got, _), sent in zip(pieces, clock.sent, strict=True)]
+        delays[:] = [got - sent for (got, _), sent in zip(pieces, clock.sent, strict=True)]
+        return delays[0] < 0.06 and max(delays) < 0.04
 
-    best = [min(delay) for delay in zip(delays(), delays(), strict=True)]  # whatever else the machine was doing
-
-    assert best[0] < 0.06
-    assert max(best) < 0.04
+    assert sooner_or_later(measure), delays
 
 
 @every_client("streams")
@@ -79,11 +79,13 @@ def test_a_replay_has_the_recorded_pieces_and_waits_for_none(driver: Driver, cas
     case.answer(Answer(headers=TYPE, chunks=cuts, gap=GAP))
 
     live = case.record(lambda: driver.stream(ask(case)))
-    took, replayed = timed(lambda: case.replay(lambda: driver.stream(ask(case))))
 
-    assert [piece for _, piece in replayed] == [piece for _, piece in live] == cuts
-    assert replayed[-1][0] - replayed[0][0] < GAP
-    assert took < 1
+    def replay() -> bool:
+        replayed = case.replay(lambda: driver.stream(ask(case)))
+        assert [piece for _, piece in replayed] == [piece for _, piece in live] == cuts
+        return replayed[-1][0] - replayed[0][0] < GAP
+
+    assert sooner_or_later(replay)
 
 
 WAYS_OF_EACH = [
@@ -95,8 +97,6 @@ WAYS_OF_EACH = [
 
 @pytest.mark.parametrize(("name", "way"), WAYS_OF_EACH)
 def test_every_way_to_read_gives_the_same_as_live(name: str, way: str, case: Case) -> None:
-    from tests.contracts.clients.drivers import DRIVERS
-
     driver = DRIVERS[name]
     case.answer(
         Answer(headers=TYPE, chunks=[b"data: one\n\n", b"data: two, and longer\n\n", b"data: 3\n\n"], gap=0.005)
@@ -115,11 +115,15 @@ def test_closing_after_3_of_200_pieces_returns_soon_and_is_kept(driver: Driver, 
     events = [b"data: %d\n\n" % number for number in range(200)]
     case.answer(Answer(headers=TYPE, chunks=events, gap=GAP))
 
-    took, live = timed(lambda: case.record(lambda: driver.stream(ask(case), most=3)))
+    def record() -> bool:
+        took, live = timed(lambda: case.record(lambda: driver.stream(ask(case), most=3)))
+        assert [piece for _, piece in live] == events[:3]
+        return took < 3 * GAP + 0.3
+
+    assert sooner_or_later(record)
     replayed = case.replay(lambda: driver.stream(ask(case), most=3))
 
-    assert took < 3 * GAP + 0.3
-    assert [piece for _, piece in live] == [piece for _, piece in replayed] == events[:3]
+    assert [piece for _, piece in replayed] == events[:3]
     [line] = lines_of(case.path)
     assert line["response"]["truncated"] is True
     assert len(line["response"]["events"]) < 10

@@ -73,14 +73,16 @@ def exchanges(draw: Any) -> Made:
     content = draw(
         st.one_of(st.binary(max_size=20), st.just(spelled(body, random)), st.just(b"data: a\n\ndata: b\n\n"))
     )
+    cuts = _cuts(content, random)
     response = Response(
         status=draw(st.sampled_from([200, 404])),
         headers=(("content-type", media_type), ("x", "é"), ("x", "2")),
         content=content,
-        cuts=_cuts(content, random),
+        cuts=cuts,
+        arrivals=tuple(0.125 * place for place in range(len(cuts))) if draw(st.booleans()) else (),
         truncated=draw(st.booleans()),
     )
-    error = TransportError(client="httpx", class_name="ReadError", phase="body", text="\ud800 gone")
+    error = TransportError(client="httpx", class_name="ReadError", kind="reset", phase="body", text="\ud800 gone")
     return _made(
         request,
         lane=draw(st.sampled_from(["a", "b", "c"])),
