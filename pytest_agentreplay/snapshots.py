@@ -137,7 +137,7 @@ def explain_failure(golden: SnapshotAssertion, *, command: str, folder: Path) ->
     if result.asserted_data is None:
         return [*head, str(result.exception or "nothing was compared")]
     if result.recalled_data is None:
-        return [*head, "There is no golden yet. Look at what the run gives, then write it:", f"  {command}"]
+        return [*head, "There is no golden yet. Write it, and read it before you commit it:", f"  {command}"]
     diff = golden.extension.diff_lines(result.asserted_data, result.recalled_data)
     return [*head, *map(str, diff), "", "If the change is meant, write the golden anew:", f"  {command}"]
 

@@ -82,7 +82,7 @@ def test_a_missing_golden_fails_and_says_how_to_write_it(suite: Suite) -> None:
     assert golden_section(result) == (
         "golden  __snapshots__/test_it/test_it.agent-events\n"
         "\n"
-        "There is no golden yet. Look at what the run gives, then write it:\n"
+        "There is no golden yet. Write it, and read it before you commit it:\n"
         "  pytest test_it.py::test_it --snapshot-update\n"
     )
     assert goldens(suite) == {}
