@@ -192,6 +192,6 @@ def _explain(owner: Owner, host: str, *, port: Any, by: str) -> str:
             *([f"  called    {called}"] if called else []),
             f"  rule      in replay {rule}{allowed} may be reached; httpx and httpx2 are answered from the cassette",
             "",
-            f"  To let it through: @pytest.mark.agent_cassette(hosts=[{host!r}])",
+            f"  To let it through: {owner.player.words.set(f'hosts=[{host!r}]')}",
         ]
     )
