@@ -78,7 +78,9 @@ def _as_text(result: Result) -> str:
     said = result.message.text if result.message else ""
     live = f"{result.turns} live turn{'' if result.turns == 1 else 's'}"
     spent = "unknown" if result.cost_usd is None else f"${result.cost_usd:.6f}"
-    return f"{said}\n\ntape   {result.tape or 'none: the agent asked for nothing'}\nlive   {live}, cost {spent}\n"
+    torn = f"torn   {result.torn}\n" if result.torn else ""
+    tape = result.tape or "none: the agent asked for nothing"
+    return f"{said}\n\n{torn}tape   {tape}\nlive   {live}, cost {spent}\n"
 
 
 def _as_json(result: Result) -> str:

@@ -172,7 +172,8 @@ class _Drive:
     def _result(self, output: Any, seconds: float) -> Result:
         session, outcome = self._block.session, self._block.outcome
         assert session is not None
-        return result_of(session, output=output, duration=seconds, tape=outcome.tape if outcome else None)
+        tape = outcome.tape if outcome else None
+        return result_of(session, output=output, duration=seconds, tape=tape, torn=self._tape.torn)
 
 
 def _check(tape: Cassette, onto: Path, settings: Settings) -> None:

@@ -13,7 +13,7 @@ from tests.support.openai import chat_stream, completion
 from tests.support.server import Answer, Seen, answer_json
 
 _LIMITS = httpx.Limits(max_keepalive_connections=0)  # no connection outlives its request
-_CLIENT = httpx.Client(verify=False, trust_env=False, limits=_LIMITS)
+CLIENT = httpx.Client(verify=False, trust_env=False, limits=_LIMITS)
 SYSTEM = "Be brief."
 
 
@@ -41,7 +41,7 @@ class Desk:
 
     def message(self, *messages: Any, **fields: Any) -> dict[str, Any]:
         """Return what the model answers, whole."""
-        response = _CLIENT.post(self.place, json=body(*messages, **fields))
+        response = CLIENT.post(self.place, json=body(*messages, **fields))
         message: dict[str, Any] = response.json()["choices"][0]["message"]
         return message
 
@@ -57,7 +57,7 @@ class Desk:
 
     def pieces(self, *messages: Any) -> list[str]:
         """Return a streamed answer in the pieces it came in."""
-        with _CLIENT.stream("POST", self.place, json=body(*messages, stream=True)) as response:
+        with CLIENT.stream("POST", self.place, json=body(*messages, stream=True)) as response:
             lines = [line.removeprefix("data: ") for line in response.iter_lines() if line.startswith("data: {")]
         return [json.loads(line)["choices"][0]["delta"]["content"] for line in lines]
 
@@ -69,10 +69,11 @@ class Desk:
             messages.append(message)
             if not message.get("tool_calls"):
                 return str(message["content"])
-            messages += [_result_of(call, tools) for call in message["tool_calls"]]
+            messages += [result_of(call, tools) for call in message["tool_calls"]]
 
 
-def _result_of(call: Mapping[str, Any], tools: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+def result_of(call: Mapping[str, Any], tools: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    """Call a tool as the model asks for it; return the message that tells it the result."""
     arguments = json.loads(call["function"]["arguments"])
     try:
         result = tools[call["function"]["name"]](**arguments)
