@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -85,7 +85,7 @@ def resume(
     a tape that cannot be read, and :class:`ConfigurationError` for a setting that cannot be meant.
     """
     beginning: Beginning = "told" if allow_restart else "required"
-    drive = _Drive(tape, to, _LIVE | settings, beginning=beginning, policy=policy, approve=approve)
+    drive = _Drive(tape, to, settings, beginning=beginning, policy=policy, approve=approve)
     return drive.run(lambda plan: _called(run, plan))
 
 
@@ -101,7 +101,7 @@ async def aresume(
 ) -> Result:
     """Do what :func:`resume` does, inside an event loop."""
     beginning: Beginning = "told" if allow_restart else "required"
-    drive = _Drive(tape, to, _LIVE | settings, beginning=beginning, policy=policy, approve=approve)
+    drive = _Drive(tape, to, settings, beginning=beginning, policy=policy, approve=approve)
     return await drive.arun(lambda plan: _called(run, plan))
 
 
@@ -123,7 +123,7 @@ class _Drive:
     ) -> None:
         self._tape = tape if isinstance(tape, Cassette) else load_tape(Path(tape))
         self._onto = Path(to) if to is not None else continuation_path(self._tape.path)
-        self._settings = settings_of(settings)
+        self._settings = _settings_of(settings, goes_on=beginning != "free")
         self._beginning = beginning
         _check(self._tape, self._onto, self._settings)
         self._policy = policy
@@ -176,10 +176,17 @@ class _Drive:
         return result_of(session, output=output, duration=seconds, tape=tape, torn=self._tape.torn)
 
 
+def _settings_of(given: Mapping[str, Any], *, goes_on: bool) -> Settings:
+    """Return the settings of a run, without those that cannot be meant: a resumed run has one mode."""
+    for name in ("record_mode", "replay") if goes_on else ("record_mode",):
+        if name in given:
+            operation = "resumed, and goes on live" if goes_on else "replayed, and stays as it is"
+            raise ConfigurationError(f"{name}= has no meaning here: a tape is {operation}")
+    return settings_of({**_LIVE, **given} if goes_on else given)
+
+
 def _check(tape: Cassette, onto: Path, settings: Settings) -> None:
     """Refuse what a replay cannot be meant to do."""
-    if "record_mode" in settings.sources:
-        raise ConfigurationError("record_mode= has no meaning here: a tape is replayed, and stays as it is")
     if onto.resolve() == tape.path.resolve():
         raise ConfigurationError(f"to={str(onto)!r} is the tape itself, which stays as it is")
     if tape.torn is not None and not settings.replaying.goes_live:
