@@ -36,7 +36,7 @@ class RunPlan:
 
 def read_plan(tape: Cassette, *, dialects: Dialects | None = None) -> RunPlan:
     """Return what a tape says of its agent."""
-    given = tape.start.config or {}
+    given = {name: value for name, value in (tape.start.config or {}).items() if value is not None}
     moments = read_timeline(tape, dialects or installed_dialects())
     first = next((told for told in moments if told.call is not None), None)
     asked = _asked(first, tape.messages) if first is not None else RunPlan()
@@ -45,7 +45,7 @@ def read_plan(tape: Cassette, *, dialects: Dialects | None = None) -> RunPlan:
         instructions=given.get("instructions", asked.instructions),
         tools=tuple(given.get("tools", asked.tools)),
         params=given.get("params", asked.params),
-        config=given,
+        config=tape.start.config or {},
     )
 
 
