@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from filelock import FileLock
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from pytest_agentreplay.cassette import (
     Cassette,
@@ -30,7 +31,7 @@ from pytest_agentreplay.cassette import (
 )
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.divergence import Words
-from pytest_agentreplay.errors import CassetteError
+from pytest_agentreplay.errors import CassetteError, ConfigurationError
 from pytest_agentreplay.player import Beginning, MemoryTape, Player, Recorded, in_order_of_tape, recorded_for
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
@@ -189,7 +190,11 @@ class Session:
             continuation.discard()
             return done
         end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(continuation))
-        continuation.close(end, versions=_versions_in(self.player.clients))
+        lock = lock_cassette(continuation.path)  # another run may be writing its tape to the same place
+        try:
+            continuation.close(end, versions=_versions_in(self.player.clients))
+        finally:
+            lock.release()
         return replace(done, action="continued", tape=continuation.path, made=continuation.added)
 
     def _adds_nothing(self, *, passed: bool) -> bool:
@@ -404,7 +409,7 @@ def _remove_leftover(tape: Cassette) -> None:
 
 
 def _start_of(name: str, *, rules: RuleSet, about: About | None = None) -> RunStart:
-    task, config = about or About()
+    task, config = _checked(about or About())
     return RunStart(
         task=rules.redactor.value(task),
         config=rules.redactor.value(config),
@@ -414,6 +419,19 @@ def _start_of(name: str, *, rules: RuleSet, about: About | None = None) -> RunSt
         recorded_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         versions={"pytest-agent-cassette": importlib.metadata.version("pytest-agent-cassette")},
     )
+
+
+def _checked(about: About) -> About:
+    """Return what a caller says of a run, as the tape will say it.  Raises :class:`ConfigurationError` otherwise."""
+    if about.task is not None and not isinstance(about.task, str):
+        raise ConfigurationError(f"task={about.task!r} must be a string")
+    try:
+        plain = to_jsonable_python(about.config)
+    except PydanticSerializationError as error:
+        raise ConfigurationError(f"config must hold plain values, which a tape can keep: {error}") from error
+    if not isinstance(plain, dict | None):
+        raise ConfigurationError(f"config={about.config!r} must be a mapping")
+    return about._replace(config=plain)
 
 
 def _versions_in(user_agents: Iterable[str]) -> dict[str, str]:

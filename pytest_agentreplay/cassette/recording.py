@@ -157,7 +157,8 @@ class Recording:
         """Stop, and remove the partial file: the cassette holds all of it."""
         with self._lock:
             self._close_file()
-            self.partial.unlink(missing_ok=True)
+            if self.partial.exists():
+                self.partial.unlink(missing_ok=True)
 
     def _refuse_leak(self, step: Entry, messages: Mapping[str, Any]) -> None:
         fresh = {address: value for address, value in messages.items() if address not in self.messages}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,11 @@ def _drive(
     as_json: bool,
 ) -> int:
     function, loaded = _find(target), load_tape(tape)
+    if to is None and not loaded.path.exists():
+        raise ConfigurationError(f"{tape!r} is no file that a new tape could go beside: say where with --to")
     try:
-        result = operation(
-            function, loaded, to or continuation_path(Path(tape) if Path(tape).exists() else loaded.path)
-        )
+        with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the result
+            result = operation(function, loaded, to or continuation_path(loaded.path))
     except ReplayStop as stop:
         sys.stderr.write(f"{stop}\n")
         return _DIFFERS
@@ -64,8 +66,8 @@ def _find(target: str) -> Callable[..., Any]:
     sys.path.insert(0, str(Path.cwd()))
     try:
         found = importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigurationError(f"{target!r} cannot be imported: {error}") from error
+    except Exception as error:
+        raise ConfigurationError(f"{target!r} cannot be imported: {type(error).__name__}: {error}") from error
     function = getattr(found, name, None)
     if not callable(function):
         raise ConfigurationError(f"{target!r} names no function: {module} has no callable {name!r}")
@@ -76,9 +78,16 @@ def _as_text(result: Result) -> str:
     said = result.message.text if result.message else ""
     live = f"{result.turns} live turn{'' if result.turns == 1 else 's'}"
     spent = "unknown" if result.cost_usd is None else f"${result.cost_usd:.6f}"
-    return f"{said}\n\ntape   {result.tape}\nlive   {live}, cost {spent}\n"
+    torn = f"torn   {result.torn}\n" if result.torn else ""
+    tape = result.tape or "none: the agent asked for nothing"
+    return f"{said}\n\n{torn}tape   {tape}\nlive   {live}, cost {spent}\n"
 
 
 def _as_json(result: Result) -> str:
-    document = asdict(result) | {"usage": result.usage.model_dump(exclude_none=True), "tape": str(result.tape)}
+    document = {entry.name: getattr(result, entry.name) for entry in fields(result)}
+    document |= {
+        "message": asdict(result.message) if result.message else None,
+        "usage": result.usage.model_dump(exclude_none=True),
+        "tape": str(result.tape) if result.tape else None,
+    }
     return json.dumps(document, indent=2, default=repr) + "\n"

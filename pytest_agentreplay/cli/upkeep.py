@@ -163,6 +163,8 @@ def _plan_lines(plan: Plan, *, dry_run: bool) -> Iterable[str]:
         yield f"{verb} from {path}: step {shown}, not played"
     for path in plan.partials:
         yield f"kept {path}: an unfinished recording holds answers that were paid for"
+    for path in plan.replays:
+        yield f"kept {path}: the tape of a run that replayed a cassette is no test's"
     if not plan.unused and not plan.unplayed:
         yield "nothing to prune"
 

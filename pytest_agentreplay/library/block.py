@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from contextvars import Token
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from pytest_agentreplay.agent_run import AgentRun
 from pytest_agentreplay.dialects import installed_dialects
 from pytest_agentreplay.divergence import Words
-from pytest_agentreplay.errors import ReplayDivergenceWarning
+from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceWarning
 from pytest_agentreplay.session import About, Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import Layer, Settings, resolve_settings
 from pytest_agentreplay.taps.installation import installed_taps
 
 __all__ = ["CassetteBlock", "settings_of", "use_cassette"]
+
+_PACKAGE = str(Path(__file__).parent.parent)
 
 
 def use_cassette(
@@ -40,7 +43,7 @@ def use_cassette(
     Raises, as the block is entered, :class:`ConfigurationError` for a setting that cannot be meant and
     :class:`CassetteError` for a file that cannot be used; in the block and at its end
     :class:`ReplayDivergenceError`, whatever the code in between made of it, and :class:`NetworkBlockedError`.
-    What differs where that is allowed is warned of as a :class:`ReplayDivergenceWarning`.
+    What differs where that is allowed is warned of, at the end, as a :class:`ReplayDivergenceWarning`.
     """
     place = Path(path)
     resolved = settings_of(settings)
@@ -67,16 +70,22 @@ def settings_of(settings: Mapping[str, Any]) -> Settings:
 
 
 class CassetteBlock:
-    """The context manager that :func:`use_cassette` returns; each can be entered once."""
+    """The context manager that :func:`use_cassette` returns; each can be entered once.
+
+    ``outcome`` says of a block that has ended what became of its cassette: ``action`` is ``replayed``, ``recorded``,
+    ``continued``, ``kept`` (as an unfinished recording, at ``partial``) or ``nothing``.
+    """
 
     def __init__(self, opened: Callable[[], Session]) -> None:
         self._opened = opened
         self._stack = ExitStack()
         self._token: Token[Any] | None = None
         self.session: Session | None = None
-        self.outcome: Outcome | None = None  # of a block that has ended
+        self.outcome: Outcome | None = None
 
     def __enter__(self) -> AgentRun:
+        if self.session is not None:
+            raise ConfigurationError("a cassette's block can be entered once: make another with use_cassette()")
         with ExitStack() as stack:
             self._registry = stack.enter_context(installed_taps()).registry
             session = self.session = self._opened()
@@ -92,13 +101,15 @@ class CassetteBlock:
         assert session is not None
         assert token is not None
         with self._stack:
-            self._registry.leave(token)
+            with suppress(ValueError):  # one that is left in another context than it was entered in
+                self._registry.leave(token)
             stopped = self._judged(session, error)
-            for report in session.player.take_warnings():
-                warnings.warn(ReplayDivergenceWarning(report), stacklevel=2)
             self.outcome = session.close(passed=error is None and stopped is None)
-        if stopped is not None and stopped is not error:
-            raise stopped from error
+        try:
+            _warn(session.player.take_warnings())
+        finally:
+            if stopped is not None and stopped is not error:
+                raise stopped from error
 
     async def __aenter__(self) -> AgentRun:
         return self.__enter__()
@@ -112,6 +123,8 @@ class CassetteBlock:
     def _judged(session: Session, error: BaseException | None) -> BaseException | None:
         """Return what the block ends with, whatever the code in it made of that."""
         player, settings = session.player, session.settings
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            return None
         if player.stopped is not None:
             return player.stopped
         unplayed = player.unplayed_error(("setup", "teardown", "call"))
@@ -121,3 +134,13 @@ class CassetteBlock:
             player.warned.append(str(unplayed))
             return None
         return unplayed
+
+
+def _warn(reports: Iterable[str]) -> None:
+    """Warn of what differed, at the line outside this package that the block or the run stands in."""
+    frame: FrameType | None = sys._getframe()
+    level = 0
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    for report in reports:
+        warnings.warn(ReplayDivergenceWarning(report), stacklevel=level + 1)

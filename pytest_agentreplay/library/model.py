@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from pytest_agentreplay.cassette import Cassette, load_cassette
 from pytest_agentreplay.dialects import Dialects, Message, installed_dialects
 from pytest_agentreplay.errors import NoRecordedOutputError
+from pytest_agentreplay.library.tapes import load_tape
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.timeline import read_timeline
 
@@ -29,7 +29,7 @@ class ReplayModel:
     def __init__(
         self, tape: Tape | str | os.PathLike[str], *, lane: str | None = None, dialects: Dialects | None = None
     ) -> None:
-        read = _load(Path(tape)) if isinstance(tape, str | os.PathLike) else tape
+        read = load_tape(Path(tape)) if isinstance(tape, str | os.PathLike) else tape
         moments = read_timeline(read, dialects or installed_dialects())
         lanes = (None if lane is None else lane, f"@{lane}")
         self._outputs = [
@@ -58,7 +58,3 @@ class ReplayModel:
     def leftover(self) -> tuple[Message, ...]:
         """The outputs that nothing has asked for yet, in their order."""
         return tuple(self._outputs[self._given :])
-
-
-def _load(path: Path) -> Cassette:
-    return load_cassette(path, partial=path.name.endswith(".partial.jsonl"))

@@ -15,6 +15,7 @@ __all__ = ["RunPlan", "read_plan"]
 
 _INSTRUCTIONS = ("system", "developer")  # the roles that a conversation gives them by
 _BESIDE = ("system", "instructions")  # the fields that give them beside a conversation
+_OF_THE_WIRE = ("stream", "stream_options")  # how an answer is sent is the agent's business
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class RunPlan:
 
 def read_plan(tape: Cassette, *, dialects: Dialects | None = None) -> RunPlan:
     """Return what a tape says of its agent."""
-    given = tape.start.config or {}
+    given = {name: value for name, value in (tape.start.config or {}).items() if value is not None}
     moments = read_timeline(tape, dialects or installed_dialects())
     first = next((told for told in moments if told.call is not None), None)
     asked = _asked(first, tape.messages) if first is not None else RunPlan()
@@ -44,7 +45,7 @@ def read_plan(tape: Cassette, *, dialects: Dialects | None = None) -> RunPlan:
         instructions=given.get("instructions", asked.instructions),
         tools=tuple(given.get("tools", asked.tools)),
         params=given.get("params", asked.params),
-        config=given,
+        config=tape.start.config or {},
     )
 
 
@@ -52,11 +53,21 @@ def _asked(first: Moment, messages: Mapping[str, Any]) -> RunPlan:
     body, call = first.step.request.body, first.call
     if not isinstance(body, JsonBody) or call is None:
         return RunPlan()
-    said = {role: text for role, text in ((message.role, message.text) for message in first.heard) if text}
-    told = next((value for key in _BESIDE if isinstance(value := body.fields.get(key), str)), None)
+    lists = {key: [messages[address] for address in found] for key, found in body.lists.items()}
+    whole = {**body.fields, **lists}
+    said = {message.role: message.text for message in reversed(first.heard) if message.text}
+    told = next((text for key in _BESIDE if (text := _text_of(whole.get(key)))), None)
+    named = (*_BESIDE, *_OF_THE_WIRE, call.conversation, "tools")
     return RunPlan(
-        task=said.get("user"),
+        task=next((message.text for message in reversed(first.heard) if message.role == "user"), None),
         instructions=next((said[role] for role in _INSTRUCTIONS if role in said), told),
-        tools=tuple(messages[address] for address in body.lists.get("tools", ())),
-        params={name: value for name, value in body.fields.items() if name not in (*_BESIDE, "stream")},
+        tools=tuple(lists.get("tools", ())),
+        params={name: value for name, value in whole.items() if name not in named},
     )
+
+
+def _text_of(prompt: Any) -> str:
+    """Return a system prompt that is text, or a list of blocks of text."""
+    if isinstance(prompt, list):
+        return "\n\n".join(block["text"] for block in prompt if isinstance(block, dict) and block.get("text"))
+    return prompt if isinstance(prompt, str) else ""

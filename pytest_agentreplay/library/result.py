@@ -24,7 +24,8 @@ class Result:
     ``message`` is the last answer of its models, ``output`` what its code returned; ``usage`` sums the tokens of all
     its model calls, ``turns`` counts those that were made live; ``duration`` is in seconds.  ``cost_usd`` is what it
     spent live, 0.0 in a replay, ``recorded_cost_usd`` what the answers that it was served had cost; either is ``None``
-    where a price is unknown (prices need the extra ``prices``).  ``tape`` is the tape that the run wrote.
+    where a price is unknown (prices need the extra ``prices``).  ``tape`` is the tape that the run wrote; ``torn`` says
+    what of the tape it went on from a crash had cut off.
     """
 
     message: Message | None
@@ -36,6 +37,7 @@ class Result:
     cost_usd: float | None
     recorded_cost_usd: float | None
     tape: Path | None
+    torn: str | None = None
 
 
 class Stopwatch:
@@ -50,7 +52,7 @@ class Stopwatch:
         return time.perf_counter() - self._began
 
 
-def result_of(session: Session, *, output: Any, duration: float, tape: Path | None) -> Result:
+def result_of(session: Session, *, output: Any, duration: float, tape: Path | None, torn: str | None = None) -> Result:
     """Return what came of a session's run."""
     player, dialects = session.player, session.reader.rules.dialects
     models = [step for step in player.completed if isinstance(step, ModelStep)]
@@ -66,4 +68,5 @@ def result_of(session: Session, *, output: Any, duration: float, tape: Path | No
         cost_usd=spent(live, dialects),
         recorded_cost_usd=spent([step for step in models if not session.made(step)], dialects),
         tape=tape,
+        torn=torn,
     )

@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_agentreplay.agent_run import AgentRun
-from pytest_agentreplay.cassette import Cassette, continuation_path, load_cassette
+from pytest_agentreplay.cassette import Cassette, continuation_path
 from pytest_agentreplay.dialects import installed_dialects
 from pytest_agentreplay.divergence import Words
+from pytest_agentreplay.errors import CassetteError, ConfigurationError
 from pytest_agentreplay.library.block import CassetteBlock, settings_of
 from pytest_agentreplay.library.plan import RunPlan, read_plan
 from pytest_agentreplay.library.result import Result, Stopwatch, result_of
+from pytest_agentreplay.library.tapes import load_tape
 from pytest_agentreplay.player import Approve, Beginning, Policy
 from pytest_agentreplay.session import open_replay, shown_path
+from pytest_agentreplay.settings import Settings
 
 __all__ = ["areplay", "aresume", "replay", "resume"]
 
@@ -42,10 +45,10 @@ def replay(
     callable without arguments, sync or async.  ``to`` is where the run's own tape goes, by default
     ``NAME.replay.jsonl`` beside the first; ``settings`` are those of :func:`use_cassette`.
 
-    Raises what the agent raises, :class:`ReplayDivergenceError` at the first difference, and :class:`CassetteError` for
-    a tape that cannot be read.
+    Raises what the agent raises, :class:`ReplayDivergenceError` at the first difference, :class:`CassetteError` for
+    a tape that cannot be read or is torn, and :class:`ConfigurationError` for a setting that cannot be meant.
     """
-    return _Drive(tape, to, settings).run(lambda plan: build(plan)())
+    return _Drive(tape, to, settings).run(lambda plan: _built(build(plan))())
 
 
 async def areplay(
@@ -56,7 +59,7 @@ async def areplay(
     **settings: Any,
 ) -> Result:
     """Do what :func:`replay` does, inside an event loop."""
-    return await _Drive(tape, to, settings).arun(lambda plan: build(plan)())
+    return await _Drive(tape, to, settings).arun(lambda plan: _built(build(plan))())
 
 
 def resume(
@@ -78,10 +81,11 @@ def resume(
     the policy.  The new tape is ``to``, by default ``NAME.replay.jsonl``, tagged ``replay_of``.
 
     Raises :class:`ReplayDivergenceError` where the first request already differs, unless ``allow_restart`` lets the run
-    begin anew, which a :class:`ReplayDivergenceWarning` says.  Raises what the agent raises.
+    begin anew, which a :class:`ReplayDivergenceWarning` says.  Raises what the agent raises, :class:`CassetteError` for
+    a tape that cannot be read, and :class:`ConfigurationError` for a setting that cannot be meant.
     """
     beginning: Beginning = "told" if allow_restart else "required"
-    drive = _Drive(tape, to, _LIVE | settings, beginning=beginning, policy=policy, approve=approve)
+    drive = _Drive(tape, to, settings, beginning=beginning, policy=policy, approve=approve)
     return drive.run(lambda plan: _called(run, plan))
 
 
@@ -97,7 +101,7 @@ async def aresume(
 ) -> Result:
     """Do what :func:`resume` does, inside an event loop."""
     beginning: Beginning = "told" if allow_restart else "required"
-    drive = _Drive(tape, to, _LIVE | settings, beginning=beginning, policy=policy, approve=approve)
+    drive = _Drive(tape, to, settings, beginning=beginning, policy=policy, approve=approve)
     return await drive.arun(lambda plan: _called(run, plan))
 
 
@@ -117,10 +121,11 @@ class _Drive:
         policy: Policy | None = None,
         approve: Approve | None = None,
     ) -> None:
-        self._tape = tape if isinstance(tape, Cassette) else _load(Path(tape))
+        self._tape = tape if isinstance(tape, Cassette) else load_tape(Path(tape))
         self._onto = Path(to) if to is not None else continuation_path(self._tape.path)
-        self._settings = settings_of(settings)
+        self._settings = _settings_of(settings, goes_on=beginning != "free")
         self._beginning = beginning
+        _check(self._tape, self._onto, self._settings)
         self._policy = policy
         self._approve = approve
         self._block = CassetteBlock(self._open)
@@ -132,7 +137,7 @@ class _Drive:
             self._prepare(run)
             output = agent(read_plan(self._tape))
             if inspect.isawaitable(output):
-                output = asyncio.run(_awaited(output))
+                output = _run_to_end(output)
             seconds = watch.seconds
         return self._result(output, seconds)
 
@@ -167,11 +172,44 @@ class _Drive:
     def _result(self, output: Any, seconds: float) -> Result:
         session, outcome = self._block.session, self._block.outcome
         assert session is not None
-        return result_of(session, output=output, duration=seconds, tape=outcome.tape if outcome else None)
+        tape = outcome.tape if outcome else None
+        return result_of(session, output=output, duration=seconds, tape=tape, torn=self._tape.torn)
 
 
-def _load(path: Path) -> Cassette:
-    return load_cassette(path, partial=path.name.endswith(".partial.jsonl"))
+def _settings_of(given: Mapping[str, Any], *, goes_on: bool) -> Settings:
+    """Return the settings of a run, without those that cannot be meant: a resumed run has one mode."""
+    for name in ("record_mode", "replay") if goes_on else ("record_mode",):
+        if name in given:
+            operation = "resumed, and goes on live" if goes_on else "replayed, and stays as it is"
+            raise ConfigurationError(f"{name}= has no meaning here: a tape is {operation}")
+    return settings_of({**_LIVE, **given} if goes_on else given)
+
+
+def _check(tape: Cassette, onto: Path, settings: Settings) -> None:
+    """Refuse what a replay cannot be meant to do."""
+    if onto.resolve() == tape.path.resolve():
+        raise ConfigurationError(f"to={str(onto)!r} is the tape itself, which stays as it is")
+    if tape.torn is not None and not settings.replaying.goes_live:
+        raise CassetteError(
+            f"is torn: {tape.torn}", path=tape.path, remedy="Go on from it with resume(), which uses the rest."
+        )
+
+
+def _built(agent: Any) -> Agent:
+    if not callable(agent):
+        raise ConfigurationError(f"build must return the agent to drive, a callable without arguments, not {agent!r}")
+    return agent  # type: ignore[no-any-return]
+
+
+def _run_to_end(output: Awaitable[Any]) -> Any:
+    """Await what an agent returned, in an event loop of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_awaited(output))
+    if inspect.iscoroutine(output):
+        output.close()
+    raise ConfigurationError("an async agent is driven by areplay() or aresume() where an event loop is running")
 
 
 def _called(run: Callable[..., Any], plan: RunPlan) -> Any:

@@ -155,6 +155,8 @@ class Player:
             self.trail.append((lane.label, asked.hash))
             if step is not None:
                 return self._serve(step, asked, lane, mark=mark)
+            if not self.goes_live and self._is_background(asked.url):
+                return self._serve(_unsent(asked), asked, lane, mark=mark, is_recorded=False)
             if self.goes_live:
                 self._check_beginning(asked, lane, call_site=call_site)
                 lane.is_live = self.continues
@@ -283,7 +285,7 @@ class Player:
     def _check_beginning(self, asked: Asked, lane: Lane, *, call_site: Callable[[], str | None]) -> None:
         """Refuse to go on from a run whose first request was another one, or say that this one begins anew."""
         is_begun = self.served or self.in_flight or (self.recording is not None and self.recording.added)
-        if self.beginning == "free" or is_begun:
+        if self.beginning == "free" or is_begun or self._is_background(asked.url):
             return
         recorded = self.recorded
         steps = [step for step in recorded.steps if isinstance(step, ModelStep | HttpStep)] if recorded else []
@@ -298,7 +300,7 @@ class Player:
 
     def _went_on(self) -> bool:
         """Return whether something went live that its recording did not have: what it has left nobody must ask for."""
-        return self.recording is not None and self.recording.added > 0
+        return self.goes_live and self.recording is not None and self.recording.added > 0
 
     def _lane_of_note(self, name: str | None, *, parent: str | None) -> str:
         if name is not None:
@@ -325,15 +327,25 @@ class Player:
             last = source.last_at(method=asked.method, url=asked.url) if is_background else None
             if last is not None:
                 return source.exchange(last)
-        if is_background and self.recording is None:
-            return _unsent(asked)
         return None
 
     def record(self, step: Entry, messages: Mapping[str, Any], *, mark: Any = None) -> None:
         """Write a step, with the lock held; a step that must not be written ends the run."""
+        with self._writing() as recording:
+            if recording is not None:
+                recording.append(step, messages)
+        self.finish(step, mark=mark)
+
+    def carry(self, step: Entry, *, began: float, rank: int | None = None) -> None:
+        """Take a served step over to the tape that is written, with the lock held."""
+        with self._writing() as recording:
+            if recording is not None:
+                recording.carry(step, began=began, rank=rank)
+
+    @contextmanager
+    def _writing(self) -> Iterator[WritableTape | None]:
         try:
-            if self.recording is not None:
-                self.recording.append(step, messages)
+            yield self.recording
         except ReplayStop as stop:
             self.stopped = self.stopped or stop
             self._raise(stop)
@@ -341,18 +353,17 @@ class Player:
             lost = RecordingFailedError(f"An answer could not be recorded: {error}.\n  Those before it are kept.")
             self.stopped = self.stopped or lost
             self._raise(lost)
-        self.finish(step, mark=mark)
 
     def finish(self, step: Entry, *, mark: Any = None) -> None:
         """Count a step among those of this run, with the lock held."""
         self.completed.append(step)
         self.observer.completed(step, mark)
 
-    def _serve(self, step: ExchangeStep, asked: Asked, lane: Lane, *, mark: Any) -> Serve:
+    def _serve(self, step: ExchangeStep, asked: Asked, lane: Lane, *, mark: Any, is_recorded: bool = True) -> Serve:
         lane.label = step.lane or lane.label
         self.trail[-1] = (lane.label, asked.hash)
-        if self.recording is not None:
-            self.recording.carry(step, began=self.clock() - self._started)
+        if is_recorded:
+            self.carry(step, began=self.now())
         self.served += 1
         self.finish(step, mark=mark)
         self._answer(lane, asked, None if step.error else self._reply_in(asked, step.response))

@@ -16,7 +16,7 @@ from pytest_agentreplay.divergence import Change
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.reader import Asked, ToolCalled
-from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, ModelStep, Request, ToolStep
 
 if TYPE_CHECKING:
     from pytest_agentreplay.player.player import Player
@@ -78,8 +78,14 @@ class StandIns:
 def _is_like(step: Entry, asked: Asked) -> bool:
     """Return whether a step is of the same operation as a request; of unread traffic, the same method and path."""
     if isinstance(step, ModelStep):
-        return (step.provider, step.operation) == (asked.provider, asked.operation)
+        same = (step.provider, step.operation) == (asked.provider, asked.operation)
+        return same and _is_streamed(step.request) == _is_streamed(asked.request)
     if not isinstance(step, HttpStep) or asked.kind != "http":
         return False
     request = step.request
     return request.method == asked.method and urlsplit(request.url).path == urlsplit(asked.url).path
+
+
+def _is_streamed(request: Request) -> bool:
+    """Return whether a stream is asked for: who reads one cannot read a plain answer."""
+    return isinstance(request.body, JsonBody) and bool(request.body.fields.get("stream"))

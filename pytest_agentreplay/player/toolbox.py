@@ -265,30 +265,28 @@ class Toolbox:
     def _find_repeat(self, ticket: ToolTicket, *, runs: bool) -> _Found | None:
         """Return the last of equal calls, where the settings let it be made more often than it was recorded."""
         recorded = self.player.recorded
-        if recorded is None or self.player.recording is not None or not self.player.settings.allow_repeats:
+        if recorded is None or self.player.goes_live or not self.player.settings.allow_repeats:
             return None
         step = recorded.last_call(ticket.called.hash, parent=ticket.parent)
         return None if step is None else _Found(step=step, played=[step], is_answer=not runs or _is_denial(step))
 
     def _serve(self, found: _Found, ticket: ToolTicket) -> ServeTool:
         player = self.player
-        if player.recording is not None:
-            self._carry(found.played, ticket)
-        for step in found.played:  # what is inside is part of this run as it was of the recorded one
+        played = _as_asked_for(found.played, ticket) if player.goes_live else found.played
+        self._carry(played, ticket)
+        for step in played:  # what is inside is part of this run as it was of the recorded one
             player.finish(step, mark=ticket.mark)
-        player.trail += [(step.lane, step.hash) for step in found.played if isinstance(step, ModelStep | HttpStep)]
+        player.trail += [(step.lane, step.hash) for step in played if isinstance(step, ModelStep | HttpStep)]
         return ServeTool(found.step)
 
     def _carry(self, entries: Sequence[Entry], ticket: ToolTicket) -> None:
-        recording = self.player.recording
-        assert recording is not None
         for entry in entries:
             is_inside = entry.parent != entries[-1].parent
             began, rank = (self.player.now(), None) if is_inside else (ticket.began, ticket.rank)
-            recording.carry(entry, began=began, rank=rank)
+            self.player.carry(entry, began=began, rank=rank)
 
     def _compare(self, step: ToolStep, expected: ToolStep | None) -> None:
-        if self.player.recording is not None or expected is None:
+        if self.player.goes_live or expected is None:
             return
         if not _is_same(step, expected):
             self.surprises.append(Surprise(name=step.name, recorded=_outcome(expected), now=_outcome(step)))
@@ -308,6 +306,20 @@ class Toolbox:
             if isinstance(step := player.recorded.steps[position], ToolStep)
         ]
         player.diverge("changed", describe.changed_tool(scene, called, left))
+
+
+def _as_asked_for(played: Sequence[Entry], ticket: ToolTicket) -> Sequence[Entry]:
+    """Return a recorded call, and the decision on it, as part of the conversation that asks for it now.
+
+    One that has gone live asks for it by another id, and may be another conversation than the recorded one.
+    """
+    call = played[-1]
+    place = {"lane": ticket.lane or call.lane, "tool_use_id": ticket.tool_use_id}
+    if ticket.tool_use_id is None or all(getattr(call, name) == value for name, value in place.items()):
+        return played
+    decided = len(played) > 1 and isinstance(played[-2], PermissionStep)
+    own = 1 + decided
+    return [*played[:-own], *(step.model_copy(update=place) for step in played[-own:])]
 
 
 def _is_denial(step: ToolStep) -> bool:

@@ -5,6 +5,7 @@ A plugin of its own, loaded by ``agentreplay prune`` in a pytest process; it wri
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,11 +26,16 @@ _FIXTURE = re.compile(r"(?:^|\.)fixture\.(\w+)")
 
 @dataclass(frozen=True)
 class Plan:
-    """What may go: whole cassettes, and the positions of steps in others.  ``partials`` are named and never removed."""
+    """What may go: whole cassettes, and the positions of steps in others.
+
+    Named and never removed are ``partials``, and ``replays``: the tapes of runs that replayed a cassette, and may have
+    gone on from it.
+    """
 
     unused: tuple[Path, ...] = ()
     unplayed: Mapping[Path, tuple[int, ...]] = field(default_factory=dict)
     partials: tuple[Path, ...] = ()
+    replays: tuple[Path, ...] = ()
 
     def to_json(self) -> str:
         """Return this plan as one JSON document."""
@@ -38,6 +44,7 @@ class Plan:
                 "unused": [str(path) for path in self.unused],
                 "unplayed": {str(path): list(positions) for path, positions in self.unplayed.items()},
                 "partials": [str(path) for path in self.partials],
+                "replays": [str(path) for path in self.replays],
             }
         )
 
@@ -49,6 +56,7 @@ class Plan:
             unused=tuple(map(Path, read["unused"])),
             unplayed={Path(path): tuple(positions) for path, positions in read["unplayed"].items()},
             partials=tuple(map(Path, read["partials"])),
+            replays=tuple(map(Path, read["replays"])),
         )
 
 
@@ -128,15 +136,18 @@ class Census:
         """Return what the places that were collected whole hold and nothing asked for."""
         found = sorted(set(self._candidates()))
         partials = tuple(path for path in found if path.name.endswith(".partial.jsonl"))
+        unasked = [path for path in found if path not in (*self._unplayed, *partials)]
+        replays = tuple(path for path in unasked if _replays_another(path))
         spared = self._spared()
         return Plan(
-            unused=tuple(path for path in found if path not in (*self._unplayed, *partials) and not spared.has(path)),
+            unused=tuple(path for path in unasked if path not in replays and not spared.has(path)),
             unplayed={
                 path: tuple(sorted(left))
                 for path, left in sorted(self._unplayed.items())
                 if left and not spared.has(path)
             },
             partials=partials,
+            replays=replays,
         )
 
     def _spared(self) -> _Spared:
@@ -157,6 +168,15 @@ class Census:
                 )
             else:
                 yield from _ours((place.parent / "cassettes" / place.stem).glob("*.jsonl"))
+
+
+def _replays_another(path: Path) -> bool:
+    """Return whether the head of a tape says that its run replayed another."""
+    with path.open("rb") as file:
+        head = file.readline()
+    with contextlib.suppress(ValueError):
+        return json.loads(head).get("replay_of") is not None
+    return False
 
 
 def _ours(paths: Iterable[Path]) -> Iterator[Path]:

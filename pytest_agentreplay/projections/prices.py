@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+from collections.abc import Mapping
 from typing import Any
 
-from pytest_agentreplay.dialects import Dialects
+from pytest_agentreplay.dialects import Dialect, Dialects
 from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.records import JsonBody, ModelStep, Usage
 
@@ -18,6 +19,8 @@ __all__ = ["price_of"]
 
 # genai-prices' names of providers, where OpenTelemetry has others.
 _PROVIDERS = {"azure.ai.openai": "azure", "mistral_ai": "mistral", "x_ai": "x-ai"}
+# Formats whose ``input_tokens`` leave out what was read from a cache or written to one.
+_COUNTED_APART = frozenset({"anthropic"})
 
 
 def price_of(step: ModelStep, dialects: Dialects) -> float | None:
@@ -29,11 +32,13 @@ def price_of(step: ModelStep, dialects: Dialects) -> float | None:
         return step.cost_usd
     if step.response is None or step.response.status >= 400:
         return 0.0
-    if step.usage is None or not _is_installed():
+    dialect = dialects.named(step.provider, step.operation)
+    tokens = _tokens_of(step.usage, dialect) if step.usage else {}
+    if not tokens or not _is_installed():
         return None
-    models = (_model_of_answer(step, dialects), _model_asked_for(step))
+    models = (_model_of_answer(step, dialect), _model_asked_for(step))
     provider = _PROVIDERS.get(step.provider, step.provider)
-    prices = (_look_up(step.usage, model=model, provider=provider) for model in models if model)
+    prices = (_look_up(tokens, model=model, provider=provider) for model in models if model)
     return next((price for price in prices if price is not None), None)
 
 
@@ -42,14 +47,21 @@ def _is_installed() -> bool:
     return importlib.util.find_spec("genai_prices") is not None
 
 
-def _look_up(usage: Usage, *, model: str, provider: str) -> float | None:
-    prices = importlib.import_module("genai_prices")
-    tokens: dict[str, Any] = {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
+def _tokens_of(usage: Usage, dialect: Dialect | None) -> dict[str, int]:
+    """Return the tokens of a call as genai-prices counts them: all that went in, and how many of those by a cache."""
+    cached = {
         "cache_read_tokens": usage.cache_read_input_tokens,
         "cache_write_tokens": usage.cache_creation_input_tokens,
     }
+    named = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, **cached}
+    tokens = {name: count for name, count in named.items() if count is not None}
+    if dialect is not None and dialect.name in _COUNTED_APART:
+        tokens["input_tokens"] = sum(tokens.get(name, 0) for name in ("input_tokens", *cached))
+    return tokens if {"input_tokens", "output_tokens"} & {name for name in named if named[name] is not None} else {}
+
+
+def _look_up(tokens: Mapping[str, Any], *, model: str, provider: str) -> float | None:
+    prices = importlib.import_module("genai_prices")
     try:
         found = prices.calc_price(prices.Usage(**tokens), model_ref=model, provider_id=provider)
     except (LookupError, ValueError):
@@ -57,8 +69,7 @@ def _look_up(usage: Usage, *, model: str, provider: str) -> float | None:
     return float(found.total_price)
 
 
-def _model_of_answer(step: ModelStep, dialects: Dialects) -> str | None:
-    dialect = dialects.named(step.provider, step.operation)
+def _model_of_answer(step: ModelStep, dialect: Dialect | None) -> str | None:
     if dialect is None or step.response is None:
         return None
     reply = dialect.read_reply(step.response.content, media_type_of(step.response.headers))

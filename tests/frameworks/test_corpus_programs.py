@@ -72,7 +72,7 @@ def ran(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     shutil.copyfile(inner / "agent_programs.py", folder / "test_agents.py")
     shutil.copyfile(inner / "twice.py", folder / "twice.py")
     (folder / "pytest.ini").write_text(INI + UNCLOSED)
-    (folder / "plan.json").write_text(json.dumps({"plain": PLAIN, "cases": CASES}))
+    (folder / "plan.json").write_text(json.dumps({"plain": PLAIN, "cases": CASES, "times": 2}))
     kept_out = ("PYTEST_", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(kept_out)}
     finished = subprocess.run(
@@ -116,6 +116,21 @@ def test_a_replay_sends_the_recorded_requests(ran: Ran, name: str) -> None:
 
     assert sum(map(len, recorded["hash_chain"].values())) == (4 if "handoff" in name else 3)
     assert replayed["hash_chain"] == recorded["hash_chain"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_library_replays_every_program_twice_to_equal_tapes_with_the_recorded_hash_chain(
+    ran: Ran, name: str
+) -> None:
+    recorded = ran.seen("recorded", name)
+
+    replayed = ran.seen("library", name)
+
+    assert replayed["result"] == recorded["result"]
+    assert (replayed["bodies"], replayed["live"]) == (0, [0, 0])
+    assert replayed["hash_chain"] == recorded["hash_chain"]
+    assert replayed["are_equal"]
+    assert replayed["as_recorded"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -305,3 +305,28 @@ def test_a_suite_that_runs_on_several_workers_is_pruned_all_the_same(
     assert code == 1
     assert written.cassettes() == [f"cassettes/test_it/test_it[{number}].jsonl" for number in range(4)]
     assert [questions_in(written.path / name) for name in written.cassettes()] == [[f"question {n}"] for n in range(4)]
+
+
+def test_the_tape_of_a_run_that_went_on_from_a_cassette_is_kept(
+    suite: Suite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    test = "import pytest\nfrom agent import ask\n\n@pytest.mark.agent_cassette\ndef test_it(): ask('one')\n"
+    suite.write(test)
+    suite.record()
+    suite.write(test.replace("ask('one')", "(ask('one'), ask('two'))"))
+    suite.run("--agent-replay=hybrid").assert_outcomes(passed=1)
+    suite.write(test)
+    tape = suite.cassette("test_it/test_it.replay.jsonl")
+    capfd.readouterr()
+
+    code, plan = prune(capfd)
+    said = (main(["prune"]), capfd.readouterr().out)
+
+    assert (code, plan["unused"], plan["unplayed"]) == (0, [], {})
+    assert plan["replays"] == [str(tape.resolve())]
+    assert said[0] == 0
+    assert f"kept {tape.resolve()}: the tape of a run that replayed a cassette is no test's" in said[1]
+    assert main(["verify", str(tape)]) == 0
+    assert "2 exchanges" in capfd.readouterr().out
+    assert main(["stats", str(tape.parent), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["exchanges"] == 1  # of the cassettes of tests alone

@@ -16,7 +16,7 @@ from pathlib import Path
 import common
 import pytest
 
-from pytest_agentreplay import recorded_tool
+from pytest_agentreplay import areplay, load_cassette, recorded_tool
 
 HERE = Path(__file__).parent
 PLAN = json.loads((HERE / "plan.json").read_text())
@@ -73,12 +73,21 @@ def program(request, monkeypatch, loop):
             loop.run(closing)
 
 
-@pytest.mark.agent_cassette
-@pytest.mark.parametrize(
+each_program = pytest.mark.parametrize(
     ("case", "program"),
     [pytest.param(case, case["program"], id=case["name"]) for case in PLAN["cases"]],
     indirect=["program"],
 )
+
+
+def keep(run, name, kept):
+    folder = HERE / run
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(kept))
+
+
+@pytest.mark.agent_cassette
+@each_program
 def test_a_program(case, program, bodies, loop, agent_run):
     arguments = argparse.Namespace(base=PLAN["base"], stream=case["stream"], variant=case["variant"])
 
@@ -93,11 +102,38 @@ def test_a_program(case, program, bodies, loop, agent_run):
         "turns": agent_run.turns,
         "tools": [
             {"name": step.name, "id": step.tool_use_id, "arguments": step.arguments, "result": step.result}
-            | {"source": step.source, "lane": step.lane, "rank": step.rank}
+            | {"source": step.source, "lane": step.lane}
             for step in agent_run.tool_steps
         ],
         "cassette": str(agent_run.cassette),
     }
-    seen = HERE / os.environ["RUN"]
-    seen.mkdir(exist_ok=True)
-    (seen / f"{case['name']}.json").write_text(json.dumps(kept))
+    keep(os.environ["RUN"], case["name"], kept)
+
+
+def chain_of(tape):
+    lanes = {}
+    for step in load_cassette(tape).exchanges:
+        lanes.setdefault(step.lane, []).append(step.hash)
+    return lanes
+
+
+@each_program
+def test_a_program_is_replayed_by_the_library(case, program, bodies, loop, tmp_path):
+    arguments = argparse.Namespace(base=PLAN["base"], stream=case["stream"], variant=case["variant"])
+    tape = json.loads((HERE / "recorded" / f"{case['name']}.json").read_text())["cassette"]
+
+    async def replayed(to):
+        return await areplay(tape, lambda plan: lambda: program.run(arguments), to=tmp_path / to)
+
+    results = [loop.run(replayed(f"{number}.jsonl")) for number in range(PLAN["times"])]
+
+    lines = [result.tape.read_bytes().splitlines() for result in results]
+    kept = {
+        "result": str(results[0].output),
+        "bodies": sum(watched.calls for watched in bodies),
+        "live": [result.turns for result in results],
+        "hash_chain": chain_of(results[0].tape),
+        "are_equal": all(found[:-1] == lines[0][:-1] for found in lines),
+        "as_recorded": lines[0][1:-1] == Path(tape).read_bytes().splitlines()[1:-1],
+    }
+    keep("library", case["name"], kept)
