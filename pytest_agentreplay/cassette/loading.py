@@ -6,6 +6,7 @@ the count of steps.  A fault is one :class:`CassetteError` with the line and wha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -84,19 +85,19 @@ class Cassette:
         return [index for index, step in enumerate(self.exchanges) if step.hash == request_hash]
 
 
-def load_cassette(path: Path | str, *, partial: bool = False) -> Cassette:
+def load_cassette(path: str | os.PathLike[str], *, partial: bool = False) -> Cassette:
     """Return the cassette in a file.
 
     With ``partial`` the file is an interrupted recording: it has no end, and a torn last line is left out and named in
     :attr:`Cassette.torn`.  Raises :class:`CassetteError` for a file that is damaged, edited, of a newer format or no
     cassette at all.
     """
-    path = Path(path)
+    place = Path(path)
     try:
-        data = path.read_bytes()
+        data = place.read_bytes()
     except OSError as error:
-        raise CassetteError(f"cannot be read: {error.strerror}", path=path) from error
-    return read_cassette(data, path=path, partial=partial)
+        raise CassetteError(f"cannot be read: {error.strerror}", path=place) from error
+    return read_cassette(data, path=place, partial=partial)
 
 
 def read_cassette(data: bytes, *, path: Path, partial: bool = False) -> Cassette:

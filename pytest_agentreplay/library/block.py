@@ -14,8 +14,8 @@ from typing import Any
 
 from pytest_agentreplay.agent_run import AgentRun
 from pytest_agentreplay.dialects import installed_dialects
-from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceWarning
+from pytest_agentreplay.library.tapes import words_for
 from pytest_agentreplay.session import About, Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import Layer, Settings, resolve_settings
 from pytest_agentreplay.taps.installation import installed_taps
@@ -48,7 +48,6 @@ def use_cassette(
     place = Path(path)
     resolved = settings_of(settings)
     shown = shown_path(place)
-    again = f"use_cassette({shown!r}, record_mode='{{mode}}')"
 
     def opened() -> Session:
         return open_session(
@@ -58,7 +57,7 @@ def use_cassette(
             dialects=installed_dialects(),
             environment=os.environ,
             about=About(task, config),
-            words=Words(again=again, setting=f"use_cassette({shown!r}, {{setting}})"),
+            words=words_for(place, setting=f"use_cassette({shown!r}, {{setting}})"),
         )
 
     return CassetteBlock(opened)

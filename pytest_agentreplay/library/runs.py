@@ -16,12 +16,11 @@ from typing import Any, TypeAlias
 from pytest_agentreplay.agent_run import AgentRun
 from pytest_agentreplay.cassette import Cassette, continuation_path
 from pytest_agentreplay.dialects import installed_dialects
-from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import CassetteError, ConfigurationError
 from pytest_agentreplay.library.block import CassetteBlock, settings_of
 from pytest_agentreplay.library.plan import RunPlan, read_plan
 from pytest_agentreplay.library.result import Result, Stopwatch, result_of
-from pytest_agentreplay.library.tapes import load_tape
+from pytest_agentreplay.library.tapes import load_tape, words_for
 from pytest_agentreplay.player import Approve, Beginning, Policy
 from pytest_agentreplay.session import open_replay, shown_path
 from pytest_agentreplay.settings import Settings
@@ -162,7 +161,7 @@ class _Drive:
             dialects=installed_dialects(),
             environment=os.environ,
             beginning=self._beginning,
-            words=Words(again=f"use_cassette({shown!r}, record_mode='{{mode}}')", setting="{setting}"),
+            words=words_for(self._tape.path),
         )
 
     def _prepare(self, run: AgentRun) -> None:

@@ -1,13 +1,15 @@
-"""The tape that a caller names by its path: finished, or what a crash has left of one."""
+"""The tape that a caller names by its path, finished or what a crash has left of one, and what reports say of it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from pytest_agentreplay.cassette import Cassette, load_cassette, partial_path
+from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import CassetteError
+from pytest_agentreplay.session import shown_path
 
-__all__ = ["load_tape"]
+__all__ = ["load_tape", "words_for"]
 
 _UNFINISHED = ".partial.jsonl"
 
@@ -24,3 +26,8 @@ def load_tape(path: Path) -> Cassette:
     if not path.exists() and partial.exists():
         raise CassetteError("was never finished", path=path, remedy=f"What there is of it is in {partial}.")
     return load_cassette(path)
+
+
+def words_for(path: Path, *, setting: str = "{setting}") -> Words:
+    """Return what reports about the tape at ``path`` tell their readers to write."""
+    return Words(again=f"use_cassette({shown_path(path)!r}, record_mode='{{mode}}')", setting=setting)

@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from pytest_agentreplay.agent_run import AgentRun
-from pytest_agentreplay.cassette import Cassette, load_cassette
+from pytest_agentreplay.cassette import Cassette
 from pytest_agentreplay.dialects import installed_dialects
-from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceWarning
 from pytest_agentreplay.library.block import settings_of
+from pytest_agentreplay.library.tapes import load_tape, words_for
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.records import HttpStep, ModelStep, ToolStep
 from pytest_agentreplay.session import open_replay, shown_path
@@ -39,7 +39,7 @@ class ReplayTransport:
     """
 
     def __init__(self, tape: Cassette | str | os.PathLike[str], *, name: str | None = None, **settings: Any) -> None:
-        loaded = tape if isinstance(tape, Cassette) else _load(Path(tape))
+        loaded = tape if isinstance(tape, Cassette) else load_tape(Path(tape))
         resolved = settings_of(settings)
         if resolved.replaying.goes_live:
             raise ConfigurationError(
@@ -52,9 +52,7 @@ class ReplayTransport:
             settings=resolved,
             dialects=installed_dialects(),
             environment=os.environ,
-            words=Words(
-                again=f"use_cassette({shown_path(loaded.path)!r}, record_mode='{{mode}}')", setting="{setting}"
-            ),
+            words=words_for(loaded.path),
         )
         self._session.player.phase = "call"
         registry = Registry()
@@ -122,7 +120,3 @@ class ReplayTransport:
     def _warn(self) -> None:
         for report in self._session.player.take_warnings():
             warnings.warn(ReplayDivergenceWarning(report), stacklevel=3)
-
-
-def _load(path: Path) -> Cassette:
-    return load_cassette(path, partial=path.name.endswith(".partial.jsonl"))

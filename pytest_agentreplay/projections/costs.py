@@ -33,7 +33,10 @@ class Costs:
 
 
 def costs(tape: Tape, *, dialects: Dialects | None = None) -> Costs:
-    """Return what the model calls of a tape took, as their answers say: failed calls count as calls."""
+    """Return what the model calls of a tape took, as their answers say: failed calls count as calls.
+
+    Raises nothing for a tape that could be loaded.
+    """
     dialects = dialects or installed_dialects()
     moments = [told for told in read_timeline(tape, dialects) if told.step.kind == "model"]
     by_model: dict[str, list[Moment]] = {}

@@ -44,6 +44,7 @@ def trajectory(tape: Tape, *, dialects: Dialects | None = None) -> list[str]:
     """Return the names of what a run did, in the order of its tape, and nothing of what came of it.
 
     ``LLM`` is a model call, ``tool: NAME`` a tool's, ``approval`` a person's decision, ``step: NAME`` a durable step.
+    Raises nothing for a tape that could be loaded.
     """
     return [
         drawn.name if not isinstance(drawn.step, ApprovalStep) else "approval" for drawn in read_drawn(tape, dialects)

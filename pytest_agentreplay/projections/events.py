@@ -68,7 +68,7 @@ def event_stream(
 
     ``times`` adds when each began and how long it took, in seconds; ``costs`` the tokens, and dollars where they are
     known, of each turn; ``hashes`` the request hash of each turn and tool call.  ``dialects`` reads the provider's
-    formats, by default all that are installed.
+    formats, by default all that are installed.  Raises nothing for a tape that could be loaded.
     """
     stream = _Stream(tape, dialects or installed_dialects())
     wanted = {"timing": times, "usage": costs, "cost_usd": costs, "hash": hashes}

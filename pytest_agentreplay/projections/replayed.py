@@ -38,7 +38,7 @@ def replay_events(tape: Tape, *, dialects: Dialects | None = None) -> list[Assis
 
     No model, tool or provider runs.  A model step whose answer holds no message (a failure, a stream cut off before
     it said anything) gives no event; of several choices the first counts, as it does for SDKs and agents.  ``dialects``
-    reads the provider's formats, by default all that are installed.
+    reads the provider's formats, by default all that are installed.  Raises nothing for a tape that could be loaded.
     """
     return list(_events(tape, dialects or installed_dialects()))
 

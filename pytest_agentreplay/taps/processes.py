@@ -32,7 +32,7 @@ def tell_child_processes(registry: Registry) -> Iterator[None]:
     """Give every process and pool job that is started in this block a note of the test that it works for."""
     pool = multiprocessing.pool
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(BaseProcess, "start", _starting()))
+        stack.enter_context(mock.patch.object(BaseProcess, "start", _starting(registry)))
         stack.enter_context(mock.patch.object(subprocess.Popen, "__init__", _opening(registry)))
         stack.enter_context(mock.patch.object(ProcessPoolExecutor, "submit", _submitting(registry)))
         for name in _POOL_METHODS:
@@ -43,12 +43,12 @@ def tell_child_processes(registry: Registry) -> Iterator[None]:
         yield
 
 
-def _starting() -> Callable[..., None]:
+def _starting(registry: Registry) -> Callable[..., None]:
     real = BaseProcess.start
 
     @functools.wraps(real)
     def start(process: Any) -> None:
-        process._agent_replay_note = Note(os.environ.get(RECORDED_PROCESS))
+        process._agent_replay_note = Note(_test_of(registry))
         real(process)
 
     return start
@@ -88,5 +88,11 @@ def _pooling(registry: Registry, real: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _noted(registry: Registry, function: Callable[..., Any]) -> Callable[..., Any]:
-    test = os.environ.get(RECORDED_PROCESS)
+    test = _test_of(registry)
     return function if test is None or registry.concerns_no_one() else Job(function, test)
+
+
+def _test_of(registry: Registry) -> str | None:
+    """Return the test, or the block of code, that what is started here and now works for."""
+    owner = registry.named()
+    return os.environ.get(RECORDED_PROCESS) or (owner.name if owner is not None else None)

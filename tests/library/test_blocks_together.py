@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import multiprocessing
 import socket
 import subprocess
 import threading
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentreplay import load_cassette, use_cassette
+from pytest_agentreplay import load_cassette, recorded_tool, use_cassette
 from pytest_agentreplay.taps.owners import installed_registry
 from tests.support.agent import Desk
 from tests.support.suite import Provider, make_suite
@@ -188,6 +189,35 @@ def test_a_program_started_in_a_block_runs_as_it_is(path: Path) -> None:
 
     assert done.returncode == 0
     assert not path.exists()
+
+
+@recorded_tool
+def tool_of_a_child() -> int:
+    return 1
+
+
+def call_in_child(said: Any) -> None:
+    """Call a tool, and tell what came of it."""
+    try:
+        said.put(tool_of_a_child())
+    except BaseException as error:
+        said.put(f"{type(error).__name__}: {error}")
+
+
+def test_a_process_that_is_started_anew_in_a_block_is_refused_its_tools(path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    said = spawn.SimpleQueue()
+
+    with use_cassette(path, record_mode="once", name="the block"):
+        process = spawn.Process(target=call_in_child, args=(said,))
+        process.start()
+        refused = said.get()
+        process.join()
+
+    assert refused.startswith(
+        "StrayRequestError: A call of the tool 'tool_of_a_child' was made in a child process of the"
+    )
+    assert "the block" in refused
 
 
 BOTH = """
