@@ -58,7 +58,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands before the body of a request."""
+    """What stands before the body of a request; ``replaced`` are keys of the body that a rule may replace whole."""
 
     method: str
     url: str
@@ -66,6 +66,7 @@ class Head:
     media_type: str
     canonical: bytes
     candidates: tuple[Dialect, ...]
+    replaced: frozenset[str]
 
 
 class Asked:
