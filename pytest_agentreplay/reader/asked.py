@@ -60,7 +60,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands before the body of a request."""
+    """What stands before the body of a request; ``replaced`` are keys of the body that a rule may replace whole."""
 
     method: str
     url: str
@@ -68,6 +68,7 @@ class Head:
     media_type: str
     canonical: bytes
     candidates: tuple[Dialect, ...]
+    replaced: frozenset[str]
 
     @property
     def retrieval(self) -> Dialect | None:

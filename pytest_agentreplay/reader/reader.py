@@ -61,6 +61,7 @@ class Reader:
         self._heads: dict[Any, Head] = {}
         self._elements: dict[Any, dict[bytes, Element]] = {}
         self._fields: dict[Any, Fields] = {}
+        self._keys: dict[str, str] = {}
         self._array_rules: dict[tuple[str, str | None], tuple[tuple[PathRule, ...], bool]] = {}
 
     def read(self, request: HttpRequest) -> Asked:
@@ -144,10 +145,10 @@ class Reader:
         return apply_rules(value, rules=(*normal.paths, *self.rules.ignore))
 
     def _head(self, method: str, url: str, headers: tuple[tuple[str, str], ...]) -> Head:
-        kept = normal_headers(headers, also=self.rules.match_headers)
-        key = (method, url, tuple(kept.items()))
+        key = (method, url, headers)
         found = self._heads.get(key)
         if found is None:
+            kept = normal_headers(headers, also=self.rules.match_headers)
             found = self._heads[key] = self._make_head(method.upper(), url, kept)
         return found
 
@@ -156,13 +157,15 @@ class Reader:
         shown = normal_url(redactor.url(url))
         kept = {name: redactor.header(name, value) for name, value in kept.items()}
         head = {"headers": kept, "method": method, "url": shown}
+        candidates = self.rules.dialects.recognise(method=method, url=shown)
         return Head(
             method=method,
             url=shown,
             headers=kept,
             media_type=kept.get("content-type", ""),
             canonical=canonical.canonical_json(head),
-            candidates=self.rules.dialects.recognise(method=method, url=shown),
+            candidates=candidates,
+            replaced=self._replaced_whole(candidates),
         )
 
     def _json(self, head: Head, value: Any, *, is_plain: bool) -> Asked:
@@ -198,10 +201,10 @@ class Reader:
     def _split(self, head: Head, value: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         """Return the small fields of a body, and the arrays that are read element by element."""
         rest, lists = {}, {}
-        whole = self._replaced_whole(head, value)
+        whole = head.replaced | (_JSON_RPC_KEYS if "jsonrpc" in value else frozenset())
         for key, entry in value.items():
             if type(entry) is list and key not in whole and "*" not in whole:
-                lists[self.rules.redactor.text(key)] = entry
+                lists[self._key(key)] = entry
             else:
                 rest[key] = entry
         return rest, lists
@@ -232,12 +235,17 @@ class Reader:
             return dialect.rules
         return JSON_RPC_RULES if "jsonrpc" in value else GENERIC_RULES
 
-    def _replaced_whole(self, head: Head, value: Mapping[str, Any]) -> set[str]:
+    def _key(self, key: str) -> str:
+        """Return the key of an array, redacted."""
+        found = self._keys.get(key)
+        if found is None:
+            found = self._keys[key] = self.rules.redactor.text(key)
+        return found
+
+    def _replaced_whole(self, candidates: Iterable[Dialect]) -> frozenset[str]:
         """Return the keys whose values a rule may replace, whatever they hold."""
-        rules = [*self.rules.ignore, *(JSON_RPC_RULES.paths if "jsonrpc" in value else ())]
-        for dialect in head.candidates:
-            rules += dialect.rules.paths
-        return {rule.path[0] for rule in rules if len(rule.path) == 1}
+        rules = [*self.rules.ignore, *(rule for dialect in candidates for rule in dialect.rules.paths)]
+        return _whole_keys(rules)
 
     def _rest(self, rest: dict[str, Any], *, normal: NormalRules, known: bytes) -> Fields:
         key = (normal.name, known)
@@ -378,3 +386,10 @@ def _keys_of(items: Sequence[Any], *, is_plain: bool) -> list[bytes]:
         except TypeError:  # nested deeper than the fast writer goes
             pass
     return [b"=" + canonical.canonical_json(item) for item in items]
+
+
+def _whole_keys(rules: Iterable[PathRule]) -> frozenset[str]:
+    return frozenset(rule.path[0] for rule in rules if len(rule.path) == 1)
+
+
+_JSON_RPC_KEYS = _whole_keys(JSON_RPC_RULES.paths)

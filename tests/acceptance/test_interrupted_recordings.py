@@ -211,7 +211,7 @@ def test_a_recording_killed_at_a_random_moment_loses_no_answer_and_goes_on_from_
 
 
 ASKS = """
-import os, threading, urllib.request
+import os, socket, threading
 import pytest
 from agent import CLIENT, URL, ask, body
 
@@ -241,7 +241,10 @@ def cut_short(suite: Suite, *questions: str) -> Path:
 
 LATE = """
     def control(path):
-        urllib.request.urlopen(os.environ["PROVIDER_URL"] + path, timeout=20).close()  # no client that is recorded
+        host, port = os.environ["PROVIDER_URL"].removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as plain:  # no client that is recorded
+            plain.sendall(f"GET {path} HTTP/1.0\\r\\n\\r\\n".encode())
+            plain.recv(100)
 
     threading.Thread(target=ask, args=["slow"], name="late").start()
     control("/until-slow-is-asked")

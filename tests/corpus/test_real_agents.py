@@ -204,7 +204,7 @@ def _told(cassette: Cassette) -> str:
     steps = []
     for step in cassette.exchanges:
         kept = step.model_dump(mode="json", exclude={"hash", "lane", "timing"})
-        kept["response"].pop("cuts")
+        kept["response"] = {key: kept["response"][key] for key in kept["response"] if key not in ("cuts", "arrivals")}
         lists = kept["request"]["body"]["lists"]
         kept["request"]["body"]["lists"] = {
             key: [cassette.messages[address] for address in found] for key, found in lists.items()

@@ -218,3 +218,24 @@ def test_a_compressed_stream_is_recorded_decoded(suite: Suite, provider: Provide
     assert "".join(replayed) == "".join(recorded) == plain.decode()
     [step] = [line for line in suite.lines() if line["kind"] == "model"]
     assert "content-encoding" not in json.dumps(step["response"]["headers"])
+
+
+def test_a_paced_replay_takes_as_long_as_the_recording_did(suite: Suite, provider: Provider) -> None:
+    provider.respond = lambda seen: chat_stream(PIECES, gap=GAP)
+    suite.write(SYNC.replace("CLIENT", "httpx2").replace("agent_cassette", "agent_cassette(pace=True)"))
+    _, recorded = seen_by_agent(suite.record())
+    provider.stop()
+
+    times, replayed = seen_by_agent(suite.run())
+
+    assert replayed == recorded
+    assert times[-1] - times[0] > 4 * GAP
+
+
+def test_a_pace_that_is_neither_on_nor_off_is_refused(suite: Suite) -> None:
+    suite.write(SYNC.replace("CLIENT", "httpx").replace("agent_cassette", "agent_cassette(pace='fast')"))
+
+    result = suite.run()
+
+    assert result.ret != 0
+    assert "pace='fast' must be True or False" in result.stdout.str() + result.stderr.str()

@@ -85,7 +85,8 @@ class _Tap:
         if isinstance(decision, Answered):
             if decision.error is not None and decision.failed_before_sending:
                 raise _exception(decision.error)
-            connection.sock = recorded_socket(decision, method=sent.method)
+            if decision.response is not None:
+                connection.sock = recorded_socket(decision, method=sent.method)
         else:
             if isinstance(connection.sock, RecordedSocket):
                 connection.sock = None

@@ -81,6 +81,8 @@ class Driver:
         """Return what a request fails with."""
         try:
             got = self.ask(ask)
+        except AssertionError:
+            raise
         except Exception as error:
             return error
         raise AssertionError(f"no failure: {got}")
