@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from pytest_agentreplay.taps.calls import Call
 from pytest_agentreplay.taps.owners import Registry
-from pytest_agentreplay.taps.tools import Call, open_adapted
+from pytest_agentreplay.taps.tools import open_adapted
 
 __all__ = ["record_openai_agents_tools"]
 

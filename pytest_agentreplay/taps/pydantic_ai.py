@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from pytest_agentreplay.taps.calls import answer_async
 from pytest_agentreplay.taps.owners import Registry
-from pytest_agentreplay.taps.tools import answer_async, open_adapted
+from pytest_agentreplay.taps.tools import open_adapted
 
 __all__ = ["record_pydantic_ai_tools"]
 

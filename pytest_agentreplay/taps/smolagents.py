@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from pytest_agentreplay.taps.calls import answer
 from pytest_agentreplay.taps.owners import Registry
-from pytest_agentreplay.taps.tools import answer, open_adapted
+from pytest_agentreplay.taps.tools import open_adapted
 
 __all__ = ["record_smolagents_tools"]
 

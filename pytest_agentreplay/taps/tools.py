@@ -6,54 +6,29 @@ of frameworks.  Outside a recorded test a decorated tool is the function that it
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, get_type_hints, overload
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar, get_type_hints, overload
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
-
-from pytest_agentreplay.canonical import canonical_json
-from pytest_agentreplay.divergence import find_call_site
 from pytest_agentreplay.errors import (
     ConfigurationError,
-    RecordedToolError,
-    ToolDeniedError,
-    UnrecordableError,
 )
-from pytest_agentreplay.player import Decision, Player, ServeTool, ToolTicket
-from pytest_agentreplay.records import PermissionStep, Timing, ToolFailure, ToolStep
-from pytest_agentreplay.taps.owners import Registry, Scope, installed_registry, refuse_in_child
+from pytest_agentreplay.taps.arguments import SCALARS, as_json
+from pytest_agentreplay.taps.calls import Call, answer, answer_async, open_call
+from pytest_agentreplay.taps.owners import Registry, installed_registry, refuse_in_child
 from pytest_agentreplay.values import (
     Codec,
     DeepCodec,
-    TypedJson,
     codec_for,
-    import_type,
-    name_of_type,
-    spell,
-    unspell,
 )
 
-__all__ = [
-    "Call",
-    "ToolCall",
-    "answer",
-    "answer_async",
-    "open_adapted",
-    "open_call",
-    "recorded_tool",
-]
+__all__ = ["open_adapted", "recorded_tool"]
 
 _MARK = "__agent_replay_tool__"
 
-_SCALARS = frozenset({bool, float, int, str, type(None)})
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-_CANCELLED = name_of_type(asyncio.CancelledError)
-_LONGEST_WAIT_TO_BE_CANCELLED = 60.0  # seconds
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -146,7 +121,7 @@ class _Tool:
             bound = {**bound, **bound[parameters.rest]}
             del bound[parameters.rest]
         return {
-            name: value if type(value) in _SCALARS else _as_json(value, tool=self.name, parameter=name)
+            name: value if type(value) in SCALARS else as_json(value, tool=self.name, parameter=name)
             for name, value in bound.items()
             if name not in ignored and name != parameters.receiver
         }
@@ -219,37 +194,6 @@ def _decorated_async(function: Callable[..., Awaitable[Any]], tool: _Tool) -> Ca
     return recorded
 
 
-def answer(call: Call, body: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-    """Return what the recording says of a call, or run the tool's body and record it."""
-    __tracebackhide__ = True
-    if call.is_served:
-        recorded: _R = call.recorded_result()
-        return recorded
-    with call.running():
-        result = body(*args, **kwargs)
-        call.returned(result)
-        return result
-
-
-async def answer_async(call: Call, body: Callable[_P, Awaitable[_R]], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-    """Do the same for a tool that is awaited."""
-    __tracebackhide__ = True
-    if call.is_served:
-        await _wait_where_cancelled(call)
-        recorded: _R = call.recorded_result()
-        return recorded
-    with call.running():
-        result = await body(*args, **kwargs)
-        call.returned(result)
-        return result
-
-
-async def _wait_where_cancelled(call: Call) -> None:
-    """Wait for what cancels this call, as it did when this was recorded: a timeout, or another call that failed."""
-    if isinstance(call, ToolCall) and call.was_cancelled:
-        await asyncio.sleep(_LONGEST_WAIT_TO_BE_CANCELLED)
-
-
 def _begin(tool: _Tool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
     __tracebackhide__ = True
     registry = installed_registry()
@@ -291,9 +235,7 @@ def open_adapted(
         given = arguments()
         if isinstance(given, dict):
             ignored = tool.ignored if tool else ()
-            return {
-                key: _as_json(value, tool=name, parameter=key) for key, value in given.items() if key not in ignored
-            }
+            return {key: as_json(value, tool=name, parameter=key) for key, value in given.items() if key not in ignored}
         return given
 
     return open_call(
@@ -306,220 +248,6 @@ def open_adapted(
         calling=(name, tool.name if tool else name),
         by_adapter=True,
     )
-
-
-def open_call(
-    name: str,
-    arguments: Callable[[], Any],
-    *,
-    codec: Codec,
-    registry: Registry,
-    runs_inside: bool = False,
-    tool_use_id: str | None = None,
-    calling: tuple[str, ...] = (),
-    by_adapter: bool = False,
-) -> Call | None:
-    """Return one call of a tool, decided about, or ``None`` where it concerns no test.
-
-    A call that is caught twice on its way to the tool's body, by an adapter and by another or a decorator, is one call:
-    the outer.  ``calling`` are the names by which it may be caught again.  Raises what :meth:`Player.call_tool` raises.
-    """
-    __tracebackhide__ = True
-    owner = registry.of_tool(name)
-    if owner is None:
-        return None
-    scope = registry.scope()
-    if name in scope.calling and (by_adapter or scope.by_adapter):
-        return _SameCall(registry, replace(scope, calling=()))
-    try:
-        called = owner.reader.read_tool_call(name, arguments())
-    except UnrecordableError as error:
-        owner.player.stop(error)
-    decision = owner.player.call_tool(
-        called,
-        call_site=find_call_site,
-        runs_inside=runs_inside,
-        lane_name=scope.lane,
-        parent=scope.parent,
-        tool_use_id=tool_use_id,
-    )
-    if isinstance(decision, ToolTicket):
-        # A sub-agent keeps the lane it was given; what any other tool requests is no part of that conversation.
-        lane = scope.lane if runs_inside else None
-        scope = Scope(lane=lane, parent=decision.id, calling=calling or (name,), by_adapter=by_adapter)
-    return ToolCall(owner.player, decision, codec=codec, registry=registry, scope=scope)
-
-
-class Call(Protocol):
-    """One call of a tool, decided about."""
-
-    @property
-    def is_served(self) -> bool:
-        """Whether the recording answers this call."""
-
-    @property
-    def is_error(self) -> bool:
-        """Whether that answer is an error."""
-
-    def recorded_result(self) -> Any:
-        """Return what the tool returned when this was recorded, or raise what it raised."""
-
-    def running(self) -> AbstractContextManager[None]:
-        """Run the tool's body in this block."""
-
-    def returned(self, result: Any, *, is_error: bool = False) -> None:
-        """Record what the body returned."""
-
-
-@dataclass(frozen=True)
-class _SameCall:
-    """A call that was caught further out already: it runs, and what it calls are calls of its own."""
-
-    registry: Registry
-    scope: Scope
-    is_served: bool = False
-    is_error: bool = False
-
-    def recorded_result(self) -> NoReturn:
-        raise AssertionError("a call that was caught already is answered where it was caught")
-
-    def running(self) -> AbstractContextManager[None]:
-        return self.registry.inside(self.scope)
-
-    def returned(self, result: Any, *, is_error: bool = False) -> None:
-        """Leave it to the outer call."""
-
-
-class ToolCall:
-    """One call of a tool: to be answered from the tape, or run and recorded."""
-
-    def __init__(
-        self, player: Player, decision: ServeTool | ToolTicket, *, codec: Codec, registry: Registry, scope: Scope
-    ) -> None:
-        self._player = player
-        self._decision = decision
-        self._codec = codec
-        self._registry = registry
-        self._scope = scope
-
-    @property
-    def is_served(self) -> bool:
-        """Whether the recording answers this call."""
-        return isinstance(self._decision, ServeTool)
-
-    @property
-    def is_error(self) -> bool:
-        """Whether that answer is an error."""
-        return isinstance(self._decision, ServeTool) and self._decision.step.is_error
-
-    @property
-    def was_cancelled(self) -> bool:
-        """Whether it never returned when this was recorded, because it was cancelled."""
-        failure = self._decision.step.error if isinstance(self._decision, ServeTool) else None
-        return failure is not None and failure.type == _CANCELLED
-
-    def recorded_result(self) -> Any:
-        """Return what the tool returned when this was recorded, or raise what it raised."""
-        __tracebackhide__ = True
-        assert isinstance(self._decision, ServeTool)
-        step = self._decision.step
-        if step.error is not None:
-            raise _exception_of(step)
-        try:
-            return self._codec.read(TypedJson(json=step.result, type=step.result_type))
-        except ConfigurationError as error:
-            self._player.stop(
-                UnrecordableError(
-                    f"The recorded result of tool {step.name!r} cannot be given: {error}.\n"
-                    "  Record it again with --record-mode=rewrite."
-                )
-            )
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Run the tool's body in this block: its steps are inside this call, and what it raises is recorded."""
-        __tracebackhide__ = True
-        ticket = self._decision
-        assert isinstance(ticket, ToolTicket)
-        with self._player.tool_in_flight():
-            try:
-                self._ask_policy(ticket)
-                with self._registry.inside(self._scope):
-                    yield
-            except (Exception, asyncio.CancelledError) as error:
-                if self._player.stopped is None:
-                    self._player.complete_tool(ticket, failure=_failure_of(error))
-                raise
-
-    def returned(self, result: Any, *, is_error: bool = False) -> None:
-        """Record what the body returned; ``is_error`` says that it tells of one."""
-        __tracebackhide__ = True
-        ticket = self._decision
-        assert isinstance(ticket, ToolTicket)
-        try:
-            typed = self._codec.write(result)
-        except ConfigurationError as error:
-            self._player.stop(
-                UnrecordableError(f"The result of tool {ticket.called.name!r} cannot be recorded: {error}.")
-            )
-        self._player.complete_tool(ticket, result=typed.json, result_type=typed.type, is_error=is_error)
-
-    def _ask_policy(self, ticket: ToolTicket) -> None:
-        policy = self._player.policy
-        if policy is None or ticket.expected is not None:
-            return
-        called = ticket.called
-        decision: Decision = policy.decide(called.name, called.arguments)
-        approve = self._player.approve
-        allowed = decision.action == "allow"
-        if decision.action == "ask":
-            allowed = approve is not None and approve(called.name, called.arguments)
-        ticket.decision = PermissionStep(
-            lane=ticket.lane,
-            phase=ticket.phase,
-            parent=ticket.parent,
-            rank=ticket.rank,
-            timing=Timing(began=ticket.began, took=0.0),
-            tool_use_id=ticket.tool_use_id,
-            decision=decision.action,
-            resolution=("allow" if allowed else "deny") if decision.action == "ask" else None,
-            policy=type(policy).__name__,
-            reason=decision.reason or None,
-        )
-        if not allowed:
-            raise ToolDeniedError(f"The call of {called.name} was denied: {decision.reason or 'by policy'}")
-
-
-def _as_json(value: Any, *, tool: str, parameter: str) -> Any:
-    try:
-        return _jsonable(value)
-    except (PydanticSerializationError, RecursionError, ValueError) as error:
-        raise UnrecordableError(
-            f"A call of tool {tool!r} cannot be recorded: its argument {parameter!r} of type "
-            f"{name_of_type(type(value))} is not JSON; leave it out: recorded_tool(ignore_arguments=({parameter!r},))."
-        ) from error
-
-
-def _jsonable(value: Any) -> Any:
-    """Return a value as JSON that is the same in every process.  Raises ``ValueError`` where that cannot be."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if kind is dict:
-        return {_key_of(key): _jsonable(entry) for key, entry in value.items()}
-    if kind is list or kind is tuple:
-        return [_jsonable(entry) for entry in value]
-    if kind is set or kind is frozenset:
-        return sorted(map(_jsonable, value), key=canonical_json)
-    if is_dataclass(kind) and not hasattr(kind, "__pydantic_serializer__"):
-        return {field.name: _jsonable(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Iterator):
-        raise ValueError(f"{value!r} would be used up")  # noqa: TRY004 - of the wrong kind, not of the wrong type
-    return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="constants")
-
-
-def _key_of(key: Any) -> str:
-    return key if type(key) is str else str(next(iter(to_jsonable_python({key: None}, bytes_mode="base64"))))
 
 
 def _deep_codec_of(function: Any) -> DeepCodec:
@@ -549,58 +277,3 @@ def _recorded_tool_in(function: Any) -> _Tool | None:
             return tool
         function = getattr(function, "__wrapped__", None)
     return None
-
-
-def _failure_of(error: BaseException) -> ToolFailure:
-    # As pickle would: OSError keeps its file name there, and classes that know better than their args say so.
-    reduced = error.__reduce__()
-    made, given, *rest = reduced if isinstance(reduced, tuple) else (type(error), error.args)
-    args = list(given if made is type(error) else error.args)
-    found = rest[0] if rest and isinstance(rest[0], dict) else {}
-    state = {name: spelled for name, value in found.items() if (spelled := _spelled(value)) is not None}
-    return ToolFailure(type=name_of_type(type(error)), message=str(error), args=_spelled(args), state=state or None)
-
-
-def _spelled(value: Any) -> Any:
-    try:
-        return spell(value)
-    except (ConfigurationError, RecursionError):
-        return None
-
-
-def _exception_of(step: ToolStep) -> Exception:
-    """Return the exception that a tool raised: of its class, where that can still be made and says the same."""
-    failure = step.error
-    assert failure is not None
-    for make in (_construct, _restore):  # what a constructor takes is not always what it leaves in ``args``
-        try:
-            made = make(import_type(failure.type), failure)
-            if str(made) == failure.message:
-                return made
-        except Exception:  # noqa: BLE001 - the class is the user's, and so is what it raises when it is made
-            continue
-    return RecordedToolError(f"{failure.type}: {failure.message}")
-
-
-def _construct(kind: type, failure: ToolFailure) -> Exception:
-    made = kind(*_args_of(failure))
-    return _with_state(made, failure)
-
-
-def _restore(kind: type, failure: ToolFailure) -> Exception:
-    args = _args_of(failure)
-    made = kind.__new__(kind, *args)
-    made.args = tuple(args)
-    return _with_state(made, failure)
-
-
-def _args_of(failure: ToolFailure) -> list[Any]:
-    args: list[Any] = unspell(failure.args) if failure.args is not None else [failure.message]
-    return args
-
-
-def _with_state(made: Any, failure: ToolFailure) -> Exception:
-    if not isinstance(made, Exception):
-        raise TypeError(f"{made!r} is no exception that a tool can raise")
-    vars(made).update({name: unspell(value) for name, value in (failure.state or {}).items()})
-    return made

@@ -137,7 +137,6 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
         "pytest_agentreplay.plugin.state",
         "pytest_agentreplay.plugin.summary",
         "pytest_agentreplay.plugin.unused_goldens",
-        "pytest_agentreplay.plugin.unused_goldens",
         "pytest_agentreplay.settings",
     ]
 
