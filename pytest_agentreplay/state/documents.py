@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agentreplay.errors import InvalidInputError
 from pytest_agentreplay.state.cells import Cell, Cells
-from pytest_agentreplay.state.encoding import DELETED, JSON, Stored, decode, encode_json
+from pytest_agentreplay.state.encoding import DELETED, Stored, decode, encode_json
 from pytest_agentreplay.state.kv import Revision, revision_of
 from pytest_agentreplay.state.line import Line
 from pytest_agentreplay.state.paths import ABSENT, delete_at, find_at, parse_path, set_at
@@ -52,13 +52,13 @@ class Documents:
         and for a path that leads through what is neither object nor array.
         """
         steps = parse_path(path)
-        text = encode_json(value)
+        content = encode_json(value)
         if not steps:
-            return self._cells.put(key, JSON, text)
+            return self._cells.put(key, *content)
 
         def revise(cell: Cell | None) -> tuple[str, Stored]:
             try:
-                return JSON, encode_json(set_at(_document(cell), steps, decode(JSON, text)))
+                return encode_json(set_at(_document(cell), steps, decode(*content)))
             except InvalidInputError as error:
                 raise InvalidInputError(f"json {key!r} has no place for {path!r}: {error}") from error
 
@@ -76,7 +76,7 @@ class Documents:
                 return None
             if not steps:
                 return DELETED, None
-            return (JSON, encode_json(document)) if delete_at(document, steps) else None
+            return encode_json(document) if delete_at(document, steps) else None
 
         return self._cells.write(key, revise)
 
@@ -86,7 +86,7 @@ class Documents:
         if not steps or cell is None or cell.is_deleted:
             return find_at(_document(cell), steps)
         found = find_at(self._parse(key, cell), steps)
-        return decode(JSON, encode_json(found)) if isinstance(found, dict | list) else found
+        return decode(*encode_json(found)) if isinstance(found, dict | list) else found
 
     def _parse(self, key: str, cell: Cell) -> Any:
         """Return a document to look into: whoever asks what was known then asks for more than one path."""

@@ -18,6 +18,7 @@ Stored: TypeAlias = str | bytes | None
 JSON = "json"
 DELETED = "deleted"
 _TEXT = "text"
+_EXACT_JSON = "exact-json"  # what a fast parser would round or refuse
 _BYTES = "bytes"
 _ODD_TEXT = "odd-text"  # with lone surrogates, which SQLite does not keep
 _SCALARS = (str, int, float, bool, type(None))
@@ -29,27 +30,33 @@ def encode(value: Any) -> tuple[str, Stored]:
         return (_TEXT, value) if is_text(value) else (_ODD_TEXT, value.encode("utf-8", "surrogatepass"))
     if type(value) is bytes:
         return _BYTES, value
-    return JSON, encode_json(value)
+    return encode_json(value)
 
 
-def encode_json(value: Any) -> str:
-    """Return a JSON value as text from which the same value is read.  Raises :class:`InvalidInputError` for others."""
+def encode_json(value: Any) -> tuple[str, str]:
+    """Return the kind of a JSON value, and text from which the same value is read.
+
+    Raises :class:`InvalidInputError` for what is no JSON.
+    """
     try:
         data = orjson.dumps(value)
-        is_same = parse_json(data) == value
+        if orjson.loads(data) == value:
+            return JSON, data.decode("utf-8")
     except TypeError:
-        is_same, data = False, b""
-    if not is_same:  # no JSON, or JSON that the fast writer does not write: NaN, big integers, lone surrogates, depth
-        _refuse_others(value)
-        data = write_json(value)
-        if repr(parse_json(data)) != repr(value):
-            raise InvalidInputError(f"{value!r:.200} would not come back as it is")
-    return data.decode("utf-8")
+        pass
+    # No JSON, or JSON that the fast writer does not write: NaN, big integers, lone surrogates, depth.
+    _refuse_others(value)
+    data = write_json(value)
+    if repr(parse_json(data)) != repr(value):
+        raise InvalidInputError(f"{value!r:.200} would not come back as it is")
+    return _EXACT_JSON, data.decode("utf-8")
 
 
 def decode(kind: str, stored: Stored) -> Any:
     """Return the value that :func:`encode` was given; a container is a new one each time."""
     if kind == JSON:
+        return orjson.loads(str(stored))
+    if kind == _EXACT_JSON:
         return parse_json(str(stored).encode("utf-8"))
     if kind == _ODD_TEXT:
         return bytes(stored).decode("utf-8", "surrogatepass")  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,7 @@ APPLICATION_ID = 0x41475354  # "AGST", where SQLite keeps what a file is for
 # FULL syncs the log before a commit returns.
 _SYNCHRONOUS: Mapping[str, str] = {"fast": "NORMAL", "durable": "FULL"}
 
+_PAUSE = 0.005  # seconds, between two tries to open a file that is busy
 _SMALLEST = 512  # bytes, of an SQLite file with anything in it
 
 _DAMAGED = "the file is damaged"
@@ -199,10 +201,19 @@ class Engine:
             raise self.damaged(f"{path.stat().st_size} bytes are left")
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Make a connection ready; SQLite itself waits for no process that is making or closing the file."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return self._prepare_once(connection)
+            except sqlite3.OperationalError as error:
+                if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() >= deadline:
+                    raise
+                time.sleep(_PAUSE)
+
+    def _prepare_once(self, connection: sqlite3.Connection) -> None:
         execute = connection.execute
-        [application] = execute("PRAGMA application_id").fetchone()
-        [version] = execute("PRAGMA user_version").fetchone()
-        is_empty = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        application, version, is_empty = _look_into(connection)
         scripts = migrations()
         if application != APPLICATION_ID and not (is_empty and application == version == 0):
             raise StoreFileError("this SQLite file is no state store", path=self.path, remedy="Name another file.")
@@ -217,14 +228,30 @@ class Engine:
         upgrade(connection, scripts)
 
     def _refuse_cut(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that is shorter than its first page says; what is in its log may be all of it."""
-        path, log = Path(self.path), Path(f"{self.path}-wal")
-        if self.path == MEMORY or (log.exists() and log.stat().st_size):
+        """Refuse a file that is shorter than its first page says, with no log that holds the rest."""
+        if self.path == MEMORY:
             return
         [pages] = connection.execute("PRAGMA page_count").fetchone()
         [size] = connection.execute("PRAGMA page_size").fetchone()
-        if path.stat().st_size < pages * size:
-            raise self.damaged(f"{path.stat().st_size:,} of {pages * size:,} bytes are left")
+        # Looked at twice: in between another process may have moved its log into the file.
+        if self._is_short(pages * size) and self._is_short(pages * size):
+            raise self.damaged(f"{Path(self.path).stat().st_size:,} of {pages * size:,} bytes are left")
+
+    def _is_short(self, length: int) -> bool:
+        log = Path(f"{self.path}-wal")
+        return Path(self.path).stat().st_size < length and not (log.exists() and log.stat().st_size)
+
+
+def _look_into(connection: sqlite3.Connection) -> tuple[int, int, bool]:
+    """Return what a file says it is, its schema version and whether it is empty, all at one moment."""
+    connection.execute("BEGIN")
+    try:
+        [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        [application] = connection.execute("PRAGMA application_id").fetchone()
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+    finally:
+        connection.execute("COMMIT")
+    return application, version, not tables
 
 
 class _Block:

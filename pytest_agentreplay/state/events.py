@@ -64,7 +64,7 @@ class Events:
     def append(self, type: str, payload: Any = None, *, timestamp: datetime.datetime | None = None) -> Event:  # noqa: A002
         """Add an event; ``timestamp``, with a time zone, says when it occurred where that was not now."""
         _check_type(type)
-        text = encode_json(payload)
+        _, text = encode_json(payload)
         occurred = _microseconds(timestamp or self._clock())
         with self._line.committing() as row:
             sequence, number = row.events, row.head + 1
