@@ -48,7 +48,7 @@ GOLDENS = {
         "fa6e794e5906cd37",
     ),
     "openllmetry__test_chat_reasoning.yaml": ("user turn user@2 error@2:404*3", "a3606944d446b04a"),
-    "pydantic-ai__test_anthropic_web_fetch_tool.yaml": ("user turn user turn", "ee3444b587cc04ed"),
+    "pydantic-ai__test_anthropic_web_fetch_tool.yaml": ("user turn user turn", "5caf98f922119d7c"),
     "pydantic-ai__test_mcptoolset_in_temporal_workflow.yaml": (
         "user turn:call_1 tool:ask_question turn",
         "9c46ac0338b729f2",

@@ -140,5 +140,14 @@ def test_their_fixtures_are_not_shadowed(suite: Suite) -> None:
     )
     ours = {name for name, package in definers.items() if package == "pytest_agentreplay"}
     theirs = {name for name, package in definers.items() if package == "pytest_recording"}
-    assert ours == {"agent_cassette_dir", "agent_config", "agent_run", "event_snapshot", "mermaid_snapshot"}
+    assert ours == {
+        "agent_cassette_dir",
+        "agent_config",
+        "agent_run",
+        "agent_state",
+        "agent_state_seed",
+        "agent_store",
+        "event_snapshot",
+        "mermaid_snapshot",
+    }
     assert {"vcr", "vcr_config", "record_mode", "block_network", "vcr_cassette_dir", "disable_recording"} <= theirs

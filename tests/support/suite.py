@@ -171,6 +171,8 @@ def make_suite(pytester: pytest.Pytester, provider: Provider, monkeypatch: pytes
     """Return an empty suite whose agent talks to ``provider``."""
     monkeypatch.setenv("PROVIDER_URL", provider.url)
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # or each run compiles every plugin again
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)  # the suite's pytest is no worker, wherever this test runs
     pytester.makepyfile(agent=AGENT)
     suite = Suite(pytester)
     suite.ini()

@@ -100,7 +100,7 @@ def test_a_moment_that_is_not_of_this_run_is_refused(store: Store) -> None:
 
     with pytest.raises(HistoryUnavailableError, match="'default'"):
         log.state_at(elsewhere)
-    with pytest.raises(HistoryUnavailableError, match="the call of buy is not on branch 'run'"):
+    with pytest.raises(HistoryUnavailableError, match="the step 'tool buy' is not on branch 'run'"):
         log.state_at(tool("buy", key="1"))
     with pytest.raises(ConfigurationError, match="state_at takes an event"):
         log.state_at("tool")  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ def test_a_failed_call_is_a_call() -> None:
     assert costs(story.tape).total == Cost(calls=2, usage=tokens(10, 5), cost_usd=None)
 
 
-def test_an_empty_run_took_nothing_that_is_known() -> None:
+def test_an_empty_run_took_nothing_and_cost_nothing() -> None:
     found = costs(MemoryTape())
 
-    assert (found.total, found.by_model) == (Cost(calls=0, usage=Usage(), cost_usd=None), {})
+    assert (found.total, found.by_model) == (Cost(calls=0, usage=Usage(), cost_usd=0.0), {})
