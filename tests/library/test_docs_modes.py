@@ -45,6 +45,7 @@ def suite(pytester: pytest.Pytester, provider: Provider, monkeypatch: pytest.Mon
     suite = make_suite(pytester, provider, monkeypatch)
     pytester.makepyfile(**MODULES)
     monkeypatch.setattr(sys, "path", [str(pytester.path), *sys.path])
+    sys.modules.pop("assistant", None)  # another test of this process may have left its own
     yield suite
     sys.modules.pop("assistant", None)
 

@@ -196,7 +196,7 @@ class Made:
 def made_tapes(draw: st.DrawFn) -> Made:
     """Return a tape of any steps, in any conversations, inside any tools."""
     made = Made()
-    for kind in draw(st.lists(st.sampled_from([*_KINDS, "tool", "tool", "model", "inside"]), max_size=9)):
+    for kind in draw(st.lists(st.sampled_from([*_KINDS, "tool", "tool", "model", "inside"]), max_size=6)):
         _KINDS[kind](made, draw)
     return made
 

@@ -187,8 +187,17 @@ CASSETTES = {
 
 # Plugins that are left out where a way does not need them: each costs start-up time, in each process.
 XDIST = ("xdist", "xdist.looponfail")
-RARELY_NEEDED = ("hypothesispytest", "rerunfailures", *XDIST)
-BUT_XDIST = ("hypothesispytest", "rerunfailures", "pytest_httpx", "recording", "respx", "socket", "syrupy")
+RARELY_NEEDED = ("hypothesispytest", "langsmith_plugin", "rerunfailures", *XDIST)
+BUT_XDIST = (
+    "hypothesispytest",
+    "langsmith_plugin",
+    "rerunfailures",
+    "pytest_httpx",
+    "recording",
+    "respx",
+    "socket",
+    "syrupy",
+)
 PLUGINS = ("-p", "agent_cassette", "-p", "pytest_asyncio.plugin", "-p", "anyio.pytest_plugin")
 
 

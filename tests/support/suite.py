@@ -171,6 +171,7 @@ def make_suite(pytester: pytest.Pytester, provider: Provider, monkeypatch: pytes
     """Return an empty suite whose agent talks to ``provider``."""
     monkeypatch.setenv("PROVIDER_URL", provider.url)
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # or each run compiles every plugin again
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(_left_out(("hypothesispytest", "langsmith_plugin"))))  # slow to start
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
         monkeypatch.delenv(name, raising=False)  # the suite's pytest is no worker, wherever this test runs
     pytester.makepyfile(agent=AGENT)
