@@ -6,8 +6,9 @@ are the same.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -27,6 +28,14 @@ _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
 _IN_A_BLOCK = re.compile(
     "(?s)(?!.*\n\n\\Z)[\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]*"
 )
+
+
+# What PyYAML writes without quotes, and in single quotes, beyond doubt; what it reads as something else than text.
+_PRINTED = "\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
+_PLAIN = re.compile(f"(?!.*(?::(?: |$)| #| $))[A-Za-z][{_PRINTED}]*")
+_QUOTED = re.compile(f"(?=.*(?:: | #))[{_PRINTED}]*")
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}", re.ASCII)
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
 class _Dumper(yaml.SafeDumper):
@@ -63,7 +72,7 @@ _Dumper.add_representer(str, _represent_text)
 
 def write_events(events: Iterable[Any]) -> str:
     """Return the text of events, or of any plain values."""
-    return HEADER + "\n".join(_written(event) for event in events)
+    return HEADER + "\n".join(map(_written, events))
 
 
 def parse_events(text: str) -> list[Any]:
@@ -82,9 +91,82 @@ def _is_block(text: str) -> bool:
 
 
 def _written(event: Any) -> str:
-    return yaml.dump(
-        [_plain(event)], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_NO_LIMIT, default_flow_style=False
+    """Return one event as an element of the list.
+
+    PyYAML's dumper, in Python, takes milliseconds for an event: what needs no thought is laid out here as it would, and
+    each scalar that needs any is left to it, an event whose keys do whole.
+    """
+    plain = _plain(event)
+    if not _has_simple_keys(plain):
+        return _dumped([plain])
+    return "".join(f"{line}\n" for line in _laid_out([plain], 0))
+
+
+def _laid_out(value: dict[str, Any] | list[Any], indent: int) -> Iterator[str]:
+    """Yield the lines of an object or array that holds something, set in by ``indent`` spaces."""
+    margin = " " * indent
+    for key, item in value.items() if isinstance(value, dict) else ((None, item) for item in value):
+        head = f"{margin}- " if key is None else f"{margin}{key}:"
+        if isinstance(item, dict | list) and item:
+            inner = _laid_out(item, indent + 2)
+            yield head + next(inner)[indent + 2 :] if key is None else head
+            yield from inner
+        elif isinstance(item, str) and _is_block(item):
+            yield from _block(head if key is None else f"{head} ", item, indent + 2)
+        else:
+            yield f"{head}{'' if key is None else ' '}{_scalar(item)}"
+
+
+def _block(head: str, text: str, indent: int) -> Iterator[str]:
+    first = "2" if text.startswith((" ", "\n", "\t")) else ""  # a tab would be taken for indentation
+    yield f"{head}|{first}{'' if text.endswith(chr(10)) else '-'}"
+    for line in text.removesuffix("\n").split("\n"):
+        yield " " * indent + line if line else ""
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, dict | list):
+        return "{}" if isinstance(value, dict) else "[]"
+    return _text(value) if isinstance(value, str) else _dumped_alone(value)
+
+
+def _text(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return text if text.lower() not in _WORDS else _dumped_text(text)
+    if _QUOTED.fullmatch(text):
+        return "'" + text.replace("'", "''") + "'"
+    return _dumped_text(text)
+
+
+def _has_simple_keys(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(
+            _PLAIN_KEY.fullmatch(key) and key.lower() not in _WORDS and _has_simple_keys(item)
+            for key, item in value.items()
+        )
+    return not isinstance(value, list) or all(map(_has_simple_keys, value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _dumped_text(text: str) -> str:
+    return _dumped_alone(text)
+
+
+def _dumped_alone(scalar: Any) -> str:
+    return _dumped([scalar]).removeprefix("- ").removesuffix("\n")
+
+
+def _dumped(value: Any) -> str:
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_NO_LIMIT, default_flow_style=False
     )
+    return text
 
 
 def _plain(value: Any) -> Any:

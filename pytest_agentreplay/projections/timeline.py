@@ -101,6 +101,7 @@ class _Teller:
         self._messages = messages
         self._heard: dict[str, tuple[str, ...]] = {}
         self._replies: dict[str, Reply] = {}
+        self._arrays: dict[tuple[str, str], tuple[tuple[str, ...], list[Any]]] = {}  # by lane and key, as of the last
 
     def tell(self, step: ExchangeStep, *, number: int) -> Moment:
         dialect = self._dialects.named(step.provider, step.operation)
@@ -126,28 +127,39 @@ class _Teller:
         body = step.request.body
         if not isinstance(body, JsonBody):
             return None
-        lists = {key: [self._messages[address] for address in found] for key, found in body.lists.items()}
+        lists = {key: self._elements(step.lane, key, addresses) for key, addresses in body.lists.items()}
         return dialect.read_call({**body.fields, **lists})
 
     def _hear(self, step: ExchangeStep, dialect: Dialect, call: Call) -> tuple[Message, ...]:
         """Return the messages that a request adds to what its lane has heard and said."""
-        body, before = step.request.body, self._replies.get(step.lane, Reply())
-        elements = self._elements(body, call) if isinstance(body, JsonBody) else []
-        addresses = tuple(address for address, _ in elements)
-        known = self._heard.get(step.lane, ())
+        before, known = self._replies.get(step.lane, Reply()), self._heard.get(step.lane, ())
+        addresses, elements = self._conversation(step, call)
         self._heard[step.lane] = addresses
         if addresses[: len(known)] != known or call.base in before.handles:  # all of it is new
             known = ()
-        new = [(read, element) for _, element in elements[len(known) :] if (read := dialect.read_message(element))]
+        new = [(read, element) for element in elements[len(known) :] if (read := dialect.read_message(element))]
         echoes = count_echoes((message for message, _ in new), lambda echo: echo in before.messages)
         return tuple(_spelled_out(message, element) for message, element in new[echoes:])
 
-    def _elements(self, body: JsonBody, call: Call) -> list[tuple[str, Any]]:
-        """Return the elements of a conversation with their addresses; of one that is a text, the text."""
+    def _conversation(self, step: ExchangeStep, call: Call) -> tuple[tuple[str, ...], list[Any]]:
+        """Return the addresses of a conversation's elements, and the elements; of one that is a text, the text."""
+        body = step.request.body
+        if not isinstance(body, JsonBody):
+            return (), []
         text = body.fields.get(call.conversation)
         if isinstance(text, str):
-            return [(content_hash({"role": "user", "content": text}), text)]
-        return [(address, self._messages[address]) for address in body.lists.get(call.conversation, ())]
+            return (content_hash({"role": "user", "content": text}),), [text]
+        addresses = body.lists.get(call.conversation, ())
+        return addresses, self._elements(step.lane, call.conversation, addresses)
+
+    def _elements(self, lane: str, key: str, addresses: tuple[str, ...]) -> list[Any]:
+        """Return what an array of a request holds: most of the time what it held before in its lane, and some more."""
+        known, elements = self._arrays.get((lane, key), ((), []))
+        if addresses[: len(known)] != known:
+            known, elements = (), []
+        elements.extend(self._messages[address] for address in addresses[len(known) :])
+        self._arrays[lane, key] = addresses, elements
+        return elements
 
 
 def _read_reply(step: ExchangeStep, dialect: Dialect) -> Reply:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,6 +71,14 @@ def cut_short(path: Path, run: Callable[[str], str], task: str) -> None:
     partial_path(path).write_bytes(kept["partial"])
 
 
+def change(module: Path, before: str, after: str) -> None:
+    """Change a module that has been imported already, so that the next import reads it anew."""
+    module.write_text(module.read_text().replace(before, after))
+    sys.modules.pop(module.stem, None)
+    shutil.rmtree(module.parent / "__pycache__", ignore_errors=True)
+    importlib.invalidate_caches()
+
+
 def test_every_example_runs_in_the_order_of_the_page(suite: Suite) -> None:
     assistant: Any = __import__("assistant")
     cut_short(suite.path / "runs" / "oslo.jsonl", assistant.run, "How is Oslo?")
@@ -87,7 +97,7 @@ def test_every_example_runs_in_the_order_of_the_page(suite: Suite) -> None:
 
 def test_a_changed_prompt_does_what_the_page_says_in_each_mode(suite: Suite, provider: Provider) -> None:
     suite.record().assert_outcomes(passed=1)
-    (suite.path / "assistant.py").write_text(MODULES["assistant"].replace("Be brief.", "Be kind."))
+    change(suite.path / "assistant.py", "Be brief.", "Be kind.")
     asked = len(provider.seen)
 
     strict, warn = suite.run(), suite.run("--agent-replay=warn")

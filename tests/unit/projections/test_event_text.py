@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from pytest_agentreplay.canonical import canonical_json
+from pytest_agentreplay.projections import event_text
 from pytest_agentreplay.projections.event_text import parse_events, write_events
 from pytest_agentreplay.projections.events import Event
 from tests.unit.documents import any_json, any_scalar
@@ -99,6 +100,15 @@ def test_other_readers_of_yaml_1_1_read_the_same(value: list[Any]) -> None:
 @given(value=st.lists(st.one_of(words, texts_of_lines, st.dictionaries(words, words)), max_size=4))
 def test_a_reader_of_yaml_1_2_reads_every_text_as_text(value: list[Any]) -> None:
     assert (YAML(typ="safe", pure=True).load(write_events(value)) or []) == value
+
+
+@given(value=events)
+def test_what_is_laid_out_here_is_what_pyyaml_writes(value: list[Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_text, "_has_simple_keys", lambda _: False)
+        written_by_pyyaml = write_events(value)
+
+    assert write_events(value) == written_by_pyyaml
 
 
 @given(first=events, second=events)
