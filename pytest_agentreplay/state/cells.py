@@ -53,6 +53,19 @@ class Cells:
             return self._find_from_own(key, position)
         return self._read(key, flat(lineage.up_to(position)))
 
+    def newest_own(self, key: str, position: int) -> int | None:
+        """Return the version of the newest cell of a key that this branch wrote itself; what it holds is not read."""
+        self._check_key(key)
+        line = self.line
+        if position <= line.lineage.own.start:
+            return None
+        row = line.engine.one("find_own_cell", line.branch, self.shape, key, position)
+        if row is None:
+            raise line.gone()
+        line.saw_head(row[0])
+        version: int | None = row[1]
+        return version
+
     def write(self, key: str, revise: Revise) -> Version | None:
         """Commit what ``revise`` makes of the newest cell, unless that is ``None``; return the version."""
         self._check_key(key)

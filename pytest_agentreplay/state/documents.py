@@ -82,11 +82,21 @@ class Documents:
 
     def _find(self, key: str, path: str, position: int) -> Any:
         steps = parse_path(path)
-        cell = self._cells.find(key, position)
-        if not steps or cell is None or cell.is_deleted:
-            return find_at(_document(cell), steps)
-        found = find_at(self._parse(key, cell), steps)
+        document = self._looked_into(key, position) if steps else None
+        if document is None:
+            cell = self._cells.find(key, position)
+            if not steps or cell is None or cell.is_deleted:
+                return find_at(_document(cell), steps)
+            document = self._parse(key, cell)
+        found = find_at(document, steps)
         return decode(*encode_json(found)) if isinstance(found, dict | list) else found
+
+    def _looked_into(self, key: str, position: int) -> Any:
+        """Return a document that a path was read in before, ``None`` where it was not: then it is not read again."""
+        if not self._parsed:
+            return None
+        version = self._cells.newest_own(key, position)
+        return None if version is None else self._parsed.get((key, self._cells.line.branch, version))
 
     def _parse(self, key: str, cell: Cell) -> Any:
         """Return a document to look into: whoever asks what was known then asks for more than one path."""

@@ -74,6 +74,14 @@ LEFT JOIN cells AS c ON c.branch = b.id AND c.shape = ?2 AND c.key = ?3 AND c.ve
 WHERE b.id = ?1 AND b.deleted IS NULL
 ORDER BY c.version DESC LIMIT 1;
 
+-- name: find_own_cell
+-- Reads no value, which may be long.
+SELECT b.head, c.version
+FROM branches AS b
+LEFT JOIN cells AS c ON c.branch = b.id AND c.shape = ?2 AND c.key = ?3 AND c.version <= ?4
+WHERE b.id = ?1 AND b.deleted IS NULL
+ORDER BY c.version DESC LIMIT 1;
+
 -- name: read_cell_in_past
 WITH lineage (branch, bound) AS (VALUES $lineage)
 SELECT b.head, found.branch, found.version, found.kind, found.value, found.sum
