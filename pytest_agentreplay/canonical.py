@@ -50,6 +50,8 @@ _SIXTEEN_DIGITS = b"0" * 16
 # Numbers that orjson writes differently from RFC 8785: floats, and those of 16 digits and more.
 _CAREFUL_NUMBER = re.compile(rb"-?(?:\d+[.eE]|\d{16})")
 _CAREFUL_NUMBER_INSIDE = re.compile(rb"[:,\[]-?(?:\d+[.eE]|\d{16})")
+# What shows in one pass over a document that it holds no number at all: each stands after one of these signs.
+_SIGNS_AND_DIGITS = bytes.maketrans(b",[123456789", b"::000000000")
 _BEYOND_BASIC_PLANE = re.compile(rb"[\xf0-\xf4]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -130,9 +132,16 @@ def canonical_json(value: Any) -> bytes:
     except TypeError:  # what the fast writer refuses: big integers, lone surrogates, depth
         return _write(value, scalar=_format_scalar, keys=_sorted_keys)
     # The fast writer turns NaN and infinities into null, so a null takes the careful path as well.
-    if b"null" in data or _CAREFUL_NUMBER_INSIDE.search(data) or _CAREFUL_NUMBER.match(data) or _has_late_key(data):
+    if b"null" in data or _has_careful_number(data) or _has_late_key(data):
         return _write(value, scalar=_format_scalar, keys=_sorted_keys)
     return data
+
+
+def _has_careful_number(data: bytes) -> bool:
+    """Return whether a compact document may hold a number that the fast writer writes differently."""
+    if _CAREFUL_NUMBER.match(data):
+        return True
+    return b":0" in data.translate(_SIGNS_AND_DIGITS, b"-") and _CAREFUL_NUMBER_INSIDE.search(data) is not None
 
 
 def _has_late_key(data: bytes) -> bool:
