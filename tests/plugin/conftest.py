@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+# Loaded before the suites run in this process, so that they import them in no time, and leave no second copy of a
+# client behind: what a suite imports first is forgotten with it, and only half of it.
+import aiohttp  # noqa: F401
+import botocore.httpsession  # noqa: F401
+import httpx  # noqa: F401
+import httpx2  # noqa: F401
 import pytest
+import requests  # noqa: F401
 
-# Loaded before the suites run in this process, so that they import them in no time.
 import pytest_agentreplay.plugin.capture  # noqa: F401
 from tests.support.suite import Provider, Suite, make_suite, providing
 
