@@ -7,6 +7,7 @@ too.  An answer's ``content`` is a reader that pulls: from the live reader, keep
 from __future__ import annotations
 
 import asyncio
+import functools
 import http.client
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import ModuleType
@@ -16,8 +17,8 @@ from pytest_agentreplay.records import TransportError
 from pytest_agentreplay.taps.clients.aiohttp_objects import (
     STATE,
     Pulled,
+    PullRecorded,
     connection_class,
-    pull_recorded,
     read_body,
     reader_class,
 )
@@ -56,6 +57,30 @@ def tap_aiohttp(client: ModuleType, exchanges: Exchanges) -> Iterator[tuple[type
     yield connector, "connect", tap.wrap_connect(connector.connect)
     yield protocol, "set_response_params", _noting_decoding(protocol.set_response_params)
     yield response, "start", tap.wrap_start(response.start)
+
+
+class _Teed:
+    """What a reader pulls of a live answer, each piece kept; no generator, as :class:`PullRecorded` is none."""
+
+    def __init__(self, live: Any, recorder: Recorder, fail: Callable[[BaseException], None]) -> None:
+        self._live = live
+        self._recorder = recorder
+        self._fail = fail
+
+    def __aiter__(self) -> AsyncIterator[Pulled]:
+        return self
+
+    async def __anext__(self) -> Pulled:
+        try:
+            data, ends_chunk = await self._live.readchunk()
+        except BaseException as error:
+            self._fail(error)
+            raise
+        self._recorder.chunk(data)
+        is_last = self._live.at_eof()
+        if is_last:
+            self._recorder.finish()
+        return data, ends_chunk, is_last
 
 
 class _Tap:
@@ -126,7 +151,11 @@ class _Tap:
         if live.at_eof() and not live.total_bytes:
             recorder.finish()
         else:
-            response.content = self._reader(self._teed(live, recorder, timer=response._timer), live, recorder)
+            response.content = self._reader(
+                _Teed(live, recorder, functools.partial(self._fail, recorder, kinds=_KINDS, timer=response._timer)),
+                live,
+                recorder,
+            )
 
     async def _start_recorded(
         self, real: Callable[..., Awaitable[Any]], response: Any, connection: Any, *, answered: Answered
@@ -136,7 +165,7 @@ class _Tap:
             assert answered.error is not None
             raise self._exception(answered.error, response)
         raised = self._exception(answered.error, response) if answered.error is not None else None
-        protocol.message = self._message(answered), self._reader(pull_recorded(answered, raised))
+        protocol.message = self._message(answered), self._reader(PullRecorded(answered, raised))
         await real(response, connection)
 
     def _message(self, answered: Answered) -> Any:
@@ -155,19 +184,6 @@ class _Tap:
             upgrade=False,
             chunked=len(recorded.cuts) > 1,
         )
-
-    async def _teed(self, live: Any, recorder: Recorder, *, timer: Any) -> AsyncIterator[Pulled]:
-        while True:
-            try:
-                data, ends_chunk = await live.readchunk()
-            except BaseException as error:
-                self._fail(recorder, error, kinds=_KINDS, timer=timer)
-                raise
-            recorder.chunk(data)
-            is_last = live.at_eof()
-            if is_last:
-                recorder.finish()
-            yield data, ends_chunk, is_last
 
     def _fail(self, recorder: Recorder, error: BaseException, *, kinds: Mapping[str, Kind], timer: Any) -> None:
         if isinstance(error, asyncio.CancelledError) and getattr(timer, "_cancelled", False):

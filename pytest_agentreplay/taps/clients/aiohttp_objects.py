@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, TypeAlias
 
 from pytest_agentreplay.taps.exchange import Answered, Recorder
 
-__all__ = ["STATE", "Pulled", "connection_class", "pull_recorded", "read_body", "reader_class"]
+__all__ = ["STATE", "PullRecorded", "Pulled", "connection_class", "read_body", "reader_class"]
 
 STATE = "_agent_replay"  # where a connection keeps the recorder or the answer of its exchange
 
@@ -39,16 +39,34 @@ def _read_payload(client: Any, payload: Any, *, content: bytes) -> Any:
     return Read(io.BytesIO(content))
 
 
-async def pull_recorded(answered: Answered, raised: Exception | None) -> AsyncIterator[Pulled]:
-    """Yield what a reader pulls of a recorded answer, and raise at its end what it was cut off by."""
+class PullRecorded:
+    """What a reader pulls of a recorded answer, and at its end the failure that it was cut off by.
+
+    No generator: of one that is left before its end, as most are, an event loop makes a task to close it, and where the
+    loop is closed first Python warns of that.
+    """
+
+    def __init__(self, answered: Answered, raised: Exception | None) -> None:
+        self._pulled = _pull(answered, raised)
+
+    def __aiter__(self) -> AsyncIterator[Pulled]:
+        return self
+
+    async def __anext__(self) -> Pulled:
+        for pause, pulled in self._pulled:
+            if pause:
+                await asyncio.sleep(pause)
+            return pulled
+        raise StopAsyncIteration
+
+
+def _pull(answered: Answered, raised: Exception | None) -> Iterator[tuple[float, Pulled]]:
     pieces = answered.pieces()
     for index, (pause, piece) in enumerate(answered.paced()):
-        if pause:
-            await asyncio.sleep(pause)
-        yield piece, len(pieces) > 1, raised is None and index == len(pieces) - 1
+        yield pause, (piece, len(pieces) > 1, raised is None and index == len(pieces) - 1)
     if raised is not None:
         raise raised
-    yield b"", False, True
+    yield 0.0, (b"", False, True)
 
 
 class _NoFlow:
