@@ -24,7 +24,7 @@ from pytest_agentreplay.redact.streams import Span, redact_event_stream
 __all__ = ["Redactor", "redactor_for"]
 
 _TOKEN = re.compile(r"\[redacted:[a-zA-Z0-9_-]+\]")
-_MARKS = ("_", "-", "=")
+_MARKS = ("_", "-", "=", "9", "A", "G", "J")
 _KEY_PARAMETERS = frozenset({"accesstoken", "apikey", "key", "sig", "signature", "token"})
 _COOKIE = re.compile(r"(?P<name>[^=;,\s]+)=[^;]*(?P<rest>(?:;.*)?)", re.DOTALL)
 _EXPIRY = re.compile(r";\s*(?:expires|max-age)=[^;]*", re.IGNORECASE)
@@ -39,11 +39,12 @@ class _Rule:
     hint: str
     pattern: re.Pattern[str]
     is_known_shape: bool = False
+    needed: str = ""  # a character that each holds besides those of the hint
 
     @cached_property
     def mark(self) -> str:
-        """A character of the hint that most text does not have: one look for it saves a look for many hints."""
-        return next((mark for mark in _MARKS if mark in self.hint), "")
+        """A character of each that most text does not have: one look for it saves a look for many hints."""
+        return self.needed or next((mark for mark in _MARKS if mark in self.hint), "")
 
     def spans(self, text: str) -> Iterable[Span]:
         group = "secret" if "secret" in self.pattern.groupindex else 0
@@ -250,7 +251,13 @@ def redactor_for(
     patterns, variables = tuple(patterns), tuple(variables)
     names = frozenset(json_name(name) for name in _changed(json_names, DEFAULT_JSON_NAMES))
     known = [
-        _Rule(_token(shape.name), shape.hint, re.compile(shape.pattern, re.DOTALL), is_known_shape=True)
+        _Rule(
+            _token(shape.name),
+            shape.hint,
+            re.compile(shape.pattern, re.DOTALL),
+            is_known_shape=True,
+            needed=shape.mark,
+        )
         for shape in (() if _replaces(patterns) else SHAPES)
     ]
     in_text = [_Rule(_token("json-field"), '"', pattern) for pattern in named_in_text(names)]

@@ -28,12 +28,14 @@ __all__ = [
 class Shape:
     """The shape of one kind of secret: its name in the token, and what it looks like.
 
-    ``hint`` is a literal that every such secret contains; text without it is not searched.
+    ``hint`` is a literal that every such secret contains; text without it is not searched.  ``mark`` is a character
+    that each contains too and most text does not, where the hint has none.
     """
 
     name: str
     hint: str
     pattern: str
+    mark: str = ""
 
 
 # A key begins where a word begins, or right after an escape sequence in the text of a JSON document.
@@ -51,10 +53,10 @@ SHAPES: tuple[Shape, ...] = (
     Shape("aws-key-id", "ASIA", _EDGE + r"ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
     Shape("aws-signature", "Signature=", r"(?:X-Amz-)?Signature=[0-9a-f]{64}(?![0-9A-Za-z])"),
     Shape("aws-token", "X-Amz-Security-Token=", r"X-Amz-Security-Token=[A-Za-z0-9%+/=_-]{16,}"),
-    Shape("github-token", "gh", _EDGE + r"gh[pousr]_[A-Za-z0-9]{36,}"),
+    Shape("github-token", "gh", _EDGE + r"gh[pousr]_[A-Za-z0-9]{36,}", mark="_"),
     Shape("github-token", "github_pat_", _EDGE + r"github_pat_[A-Za-z0-9_]{22,}"),
     Shape("gitlab-token", "glpat-", _EDGE + r"glpat-[A-Za-z0-9_-]{20,}"),
-    Shape("slack-token", "xox", _EDGE + r"xox[abeprs]-[A-Za-z0-9-]{10,}"),
+    Shape("slack-token", "xox", _EDGE + r"xox[abeprs]-[A-Za-z0-9-]{10,}", mark="-"),
     Shape("groq-key", "gsk_", _EDGE + r"gsk_[A-Za-z0-9]{32,}"),
     Shape("xai-key", "xai-", _EDGE + r"xai-[A-Za-z0-9]{32,}"),
     Shape("huggingface-token", "hf_", _EDGE + r"hf_[A-Za-z0-9]{30,}"),
