@@ -36,6 +36,12 @@ _PLAIN = re.compile(f"(?!.*(?::(?: |$)| #| $))[A-Za-z][{_PRINTED}]*")
 _QUOTED = re.compile(f"(?=.*(?:: | #))[{_PRINTED}]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_NESTED = frozenset({dict, list})
+_PLAIN_TYPES = _NESTED | {str, int, float, bool, type(None)}
+
+
+class _OddKeyError(Exception):
+    """A key that does not stand for itself in YAML."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -96,32 +102,38 @@ def _written(event: Any) -> str:
     PyYAML's dumper, in Python, takes milliseconds for an event: what needs no thought is laid out here as it would, and
     each scalar that needs any is left to it, an event whose keys do whole.
     """
-    plain = _plain(event)
-    if not _has_simple_keys(plain):
-        return _dumped([plain])
-    return "".join(f"{line}\n" for line in _laid_out([plain], 0))
+    lines: list[str] = []
+    try:
+        _lay_out([event], first="", margin="", lines=lines)
+    except _OddKeyError:
+        return _dumped([_plain(event)])
+    return "".join(lines)
 
 
-def _laid_out(value: dict[str, Any] | list[Any], indent: int) -> Iterator[str]:
-    """Yield the lines of an object or array that holds something, set in by ``indent`` spaces."""
-    margin = " " * indent
-    for key, item in value.items() if isinstance(value, dict) else ((None, item) for item in value):
-        head = f"{margin}- " if key is None else f"{margin}{key}:"
-        if isinstance(item, dict | list) and item:
-            inner = _laid_out(item, indent + 2)
-            yield head + next(inner)[indent + 2 :] if key is None else head
-            yield from inner
-        elif isinstance(item, str) and _is_block(item):
-            yield from _block(head if key is None else f"{head} ", item, indent + 2)
+def _lay_out(value: Any, *, first: str, margin: str, lines: list[str]) -> None:
+    """Add the lines of an object or array that holds something: behind ``first``, those after it behind ``margin``."""
+    inner = margin + "  "
+    is_object = isinstance(value, dict)
+    for key, item in value.items() if is_object else enumerate(value):
+        head = f"{first}{_simple(key)}:" if is_object else f"{first}-"
+        first = margin
+        kept = item if type(item) in _PLAIN_TYPES else _plain(item)
+        if type(kept) is str and "\n" not in kept:
+            lines.append(f"{head} {_text(kept)}\n")
+        elif kept and type(kept) in _NESTED:
+            if is_object:
+                lines.append(f"{head}\n")
+            _lay_out(kept, first=inner if is_object else f"{head} ", margin=inner, lines=lines)
+        elif type(kept) is str and _is_block(kept):
+            lines.append(_block(head, kept, inner))
         else:
-            yield f"{head}{'' if key is None else ' '}{_scalar(item)}"
+            lines.append(f"{head} {_scalar(kept)}\n")
 
 
-def _block(head: str, text: str, indent: int) -> Iterator[str]:
+def _block(head: str, text: str, margin: str) -> str:
     first = "2" if text.startswith((" ", "\n", "\t")) else ""  # a tab would be taken for indentation
-    yield f"{head}|{first}{'' if text.endswith(chr(10)) else '-'}"
-    for line in text.removesuffix("\n").split("\n"):
-        yield " " * indent + line if line else ""
+    lines = (margin + line if line else "" for line in text.removesuffix("\n").split("\n"))
+    return f"{head} |{first}{'' if text.endswith(chr(10)) else '-'}\n" + "\n".join(lines) + "\n"
 
 
 def _scalar(value: Any) -> str:
@@ -144,13 +156,12 @@ def _text(text: str) -> str:
     return _dumped_text(text)
 
 
-def _has_simple_keys(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(
-            _PLAIN_KEY.fullmatch(key) and key.lower() not in _WORDS and _has_simple_keys(item)
-            for key, item in value.items()
-        )
-    return not isinstance(value, list) or all(map(_has_simple_keys, value))
+@functools.lru_cache(maxsize=1024)
+def _simple(key: object) -> str:
+    """Return a key that stands for itself in YAML."""
+    if type(key) is str and _PLAIN_KEY.fullmatch(key) and key.lower() not in _WORDS:
+        return key
+    raise _OddKeyError
 
 
 @functools.lru_cache(maxsize=4096)
