@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,12 +31,12 @@ _IN_A_BLOCK = re.compile(
 )
 
 
-# What PyYAML writes without quotes, and in single quotes, beyond doubt; what it reads as something else than text.
-_PRINTED = "\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
-_PLAIN = re.compile(f"(?!.*(?::(?: |$)| #| $))[A-Za-z][{_PRINTED}]*")
-_QUOTED = re.compile(f"(?=.*(?:: | #))[{_PRINTED}]*")
+# What PyYAML writes without quotes where it begins with a letter, and in single quotes where it could be a comment or a
+# key; what it reads as something else than text.
+_PRINTED = re.compile("[\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_LETTERS = frozenset(string.ascii_letters)
 _NESTED = frozenset({dict, list})
 _PLAIN_TYPES = _NESTED | {str, int, float, bool, type(None)}
 
@@ -149,11 +150,12 @@ def _scalar(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    if _PLAIN.fullmatch(text):
-        return text if text.lower() not in _WORDS else _dumped_text(text)
-    if _QUOTED.fullmatch(text):
+    if not (text.isprintable() if text.isascii() else _PRINTED.fullmatch(text)):
+        return _dumped_text(text)
+    if ": " in text or " #" in text:
         return "'" + text.replace("'", "''") + "'"
-    return _dumped_text(text)
+    is_plain = text[:1] in _LETTERS and not text.endswith((":", " ")) and text.lower() not in _WORDS
+    return text if is_plain else _dumped_text(text)
 
 
 @functools.lru_cache(maxsize=1024)
