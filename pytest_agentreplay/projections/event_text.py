@@ -105,7 +105,10 @@ def _written(event: Any) -> str:
     """
     lines: list[str] = []
     try:
-        _lay_out([event], first="", margin="", lines=lines)
+        if isinstance(event, dict) and event:  # also where it is more than a dict, as events are
+            _lay_out(event, first="- ", margin="  ", lines=lines)
+        else:
+            _lay_out([event], first="", margin="", lines=lines)
     except _OddKeyError:
         return _dumped([_plain(event)])
     return "".join(lines)
