@@ -7,7 +7,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def _as_text(result: Result) -> str:
 def _as_json(result: Result) -> str:
     document = {entry.name: getattr(result, entry.name) for entry in fields(result)}
     document |= {
-        "message": asdict(result.message) if result.message else None,
+        "message": result.message.as_json() if result.message else None,
         "usage": result.usage.model_dump(exclude_none=True),
         "tape": str(result.tape) if result.tape else None,
     }

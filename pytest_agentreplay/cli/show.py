@@ -6,11 +6,10 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from pytest_agentreplay.cassette import Cassette
-from pytest_agentreplay.dialects import Dialects, Message, ToolCall
+from pytest_agentreplay.dialects import Dialects, Message
 from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.projections.timeline import Deed, Moment, read_story, total
 from pytest_agentreplay.records import CompactionStep, Entry, PermissionStep, Response, ToolStep, Usage
@@ -170,14 +169,7 @@ def _lines_of(message: Message) -> Iterable[str]:
     calls = (*message.hosted_calls, *message.tool_calls)
     if message.text or not (calls or message.thinking):
         yield message.text
-    yield from (_as_call(call.name, _arguments_of(call)) for call in calls)
-
-
-def _arguments_of(call: ToolCall) -> Any:
-    try:
-        return json.loads(call.arguments)
-    except ValueError:
-        return call.arguments
+    yield from (_as_call(call.name, call.value) for call in calls)
 
 
 def _as_call(name: str, arguments: Any) -> str:
@@ -252,8 +244,8 @@ def _moment_as_json(moment: Moment) -> dict[str, Any]:
         "model": moment.call.model if moment.call else None,
         "method": step.request.method,
         "url": step.request.url,
-        "input_messages": [asdict(message) for message in moment.heard],
-        "output_messages": [asdict(message) for message in reply.messages],
+        "input_messages": [message.as_json() for message in moment.heard],
+        "output_messages": [message.as_json() for message in reply.messages],
         "finish_reason": reply.finish_reason,
         "usage": usage.model_dump(mode="json", exclude_none=True) if usage else None,
         "response": _response_as_json(response) | {"model": reply.model, "error": reply.error} if response else None,

@@ -47,7 +47,7 @@ class Dialects:
     def read_call(self, candidates: Iterable[Dialect], body: Mapping[str, Any]) -> tuple[Dialect, Call] | None:
         """Return the first candidate that reads the body as a call, with the call."""
         for dialect in candidates:
-            call = dialect.read_call(body)
+            call = dialect.call_in(body)
             if call is not None:
                 return dialect, call
         return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from pytest_agentreplay.canonical import canonical_json, parse_json
-from pytest_agentreplay.normalize import NormalRules
-from pytest_agentreplay.records import Usage
+from pytest_agentreplay.normalize import NormalRules, media_type_of
+from pytest_agentreplay.records import Response, Usage
 
 __all__ = [
     "Call",
@@ -25,19 +26,55 @@ __all__ = [
     "text_in",
 ]
 
+# What a dialect's functions raise for input that is not of its format, whatever they make of it.
+MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class ToolCall:
-    """One call of a tool that a model asks for; ``arguments`` is canonical JSON text where it is JSON."""
+    """One call of a tool that a model asks for; ``written`` is what it is called with, as the wire has it: JSON text.
+
+    Two calls are equal where their arguments are the same JSON, or the same text where one is none.
+    """
 
     id: str
     name: str
-    arguments: str
+    written: str
 
     @classmethod
     def of(cls, *, id: Any, name: Any, arguments: Any) -> ToolCall:  # noqa: A002 - the wire's own word
-        """Return the call with its arguments, JSON text or a value, in canonical text."""
-        return cls(id=str(id or ""), name=str(name or ""), arguments=_canonical_arguments(arguments))
+        """Return the call with its arguments, JSON text or a value."""
+        written = arguments if isinstance(arguments, str) else canonical_json(arguments).decode("utf-8")
+        return cls(id=str(id or ""), name=str(name or ""), written=written)
+
+    @cached_property
+    def arguments(self) -> str:
+        """The arguments as canonical JSON text where they are JSON, else as written."""
+        try:
+            return canonical_json(_parsed(self.written)).decode("utf-8")
+        except ValueError:
+            return self.written
+
+    @cached_property
+    def value(self) -> Any:
+        """The arguments as a value where they are JSON, in canonical order, else as written."""
+        try:
+            return _parsed(self.arguments)
+        except ValueError:
+            return self.written
+
+    def as_json(self) -> dict[str, str]:
+        """Return the call as JSON values."""
+        return {"id": self.id, "name": self.name, "arguments": self.arguments}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ToolCall):
+            return NotImplemented
+        is_same_tool = (self.id, self.name) == (other.id, other.name)
+        return is_same_tool and (self.written == other.written or self.arguments == other.arguments)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.name))
 
 
 @dataclass(frozen=True)
@@ -64,6 +101,11 @@ class Message:
     tool_results: tuple[ToolResult, ...] = field(default=(), compare=False)
     is_spelled_out: bool = field(default=False, compare=False)
     hosted_calls: tuple[ToolCall, ...] = field(default=(), compare=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the message as JSON values, by the names of its fields."""
+        calls = {name: [call.as_json() for call in getattr(self, name)] for name in ("tool_calls", "hosted_calls")}
+        return {**asdict(replace(self, tool_calls=(), hosted_calls=())), **calls}
 
 
 @dataclass(frozen=True)
@@ -107,6 +149,9 @@ class Dialect:
     complete stream ends in: an agent that has seen it has its answer, whether the connection is closed yet or not.
     A dialect of method ``GET`` has answers that were asked for before: the group ``id`` of its path is what it is
     known by among the handles of a :class:`Reply`.
+
+    The functions may raise what they like of :data:`MALFORMED`; they are called through :meth:`call_in`,
+    :meth:`message_in` and :meth:`reply_in`, which take it for an answer that is none.
     """
 
     name: str
@@ -119,6 +164,29 @@ class Dialect:
     providers: Mapping[str, str] = field(default_factory=dict)
     stream_end: re.Pattern[bytes] | None = None
     method: str = "POST"
+
+    def call_in(self, body: Mapping[str, Any]) -> Call | None:
+        """Return the call that a request body makes, or ``None`` where it makes none or is malformed."""
+        try:
+            return self.read_call(body)
+        except MALFORMED:
+            return None
+
+    def message_in(self, element: Any) -> Message | None:
+        """Return what an element of a conversation says, or ``None`` where it is no message or malformed."""
+        try:
+            return self.read_message(element)
+        except MALFORMED:
+            return None
+
+    def reply_in(self, response: Response) -> Reply | None:
+        """Return the answer in a response, or ``None`` where it is a refusal, holds none or is malformed."""
+        if response.status >= 400:
+            return None
+        try:
+            return self.read_reply(response.content, media_type_of(response.headers))
+        except MALFORMED:
+            return None
 
     def provider_of(self, host: str) -> str:
         """Return the provider's OpenTelemetry name by the host that serves this wire format."""
@@ -182,10 +250,5 @@ def read_events(content: bytes) -> Iterable[dict[str, Any]]:
                 yield value
 
 
-def _canonical_arguments(arguments: Any) -> str:
-    if isinstance(arguments, str):
-        try:
-            arguments = parse_json(arguments.encode("utf-8", "surrogatepass"))
-        except ValueError:
-            return str(arguments)
-    return canonical_json(arguments).decode("utf-8")
+def _parsed(text: str) -> Any:
+    return parse_json(text.encode("utf-8", "surrogatepass"))

@@ -32,7 +32,6 @@ from pytest_agentreplay.projections.history import read_history
 from pytest_agentreplay.projections.names import Names
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.timeline import Deed, Moment
-from pytest_agentreplay.projections.transcript import arguments_of
 from pytest_agentreplay.records import (
     ApprovalStep,
     CompactionStep,
@@ -129,11 +128,11 @@ class _Stream:
     def _said(self, message: Message, *, lane: str) -> _Plain:
         calls = []
         for call in message.tool_calls:
-            name, arguments = self._names.asked(lane, call.id), arguments_of(call)
+            name, arguments = self._names.asked(lane, call.id), call.value
             tool = self._names.answering(name)
             told = {} if tool is not None and tool.arguments == arguments else {"arguments": arguments}
             calls.append({"id": name, "name": call.name, **told})
-        hosted = [{"name": call.name, "arguments": arguments_of(call)} for call in message.hosted_calls]
+        hosted = [{"name": call.name, "arguments": call.value} for call in message.hosted_calls]
         text = {"text": message.text} if message.text or not (calls or hosted) else {}
         return text | ({"hosted_calls": hosted} if hosted else {}) | ({"calls": calls} if calls else {})
 

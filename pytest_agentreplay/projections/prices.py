@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agentreplay.dialects import Dialect, Dialects
-from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.records import JsonBody, ModelStep, Usage
 
 __all__ = ["price_of"]
@@ -72,7 +71,7 @@ def _look_up(tokens: Mapping[str, Any], *, model: str, provider: str) -> float |
 def _model_of_answer(step: ModelStep, dialect: Dialect | None) -> str | None:
     if dialect is None or step.response is None:
         return None
-    reply = dialect.read_reply(step.response.content, media_type_of(step.response.headers))
+    reply = dialect.reply_in(step.response)
     return reply.model if reply else None
 
 

@@ -7,23 +7,23 @@ tool calls above all, by what it says itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.canonical import canonical_json, content_hash
 from pytest_agentreplay.dialects import Call, Dialect, Dialects, Message, Reply, count_echoes
-from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.usage import sum_usage
-from pytest_agentreplay.reader.asked import MALFORMED
 from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, ModelStep, ToolStep, Usage
 
 __all__ = ["Deed", "Moment", "Totals", "read_story", "read_timeline", "total"]
 
 
-@dataclass(frozen=True)
-class Moment:
+_NO_REPLY = Reply()
+
+
+class Moment(NamedTuple):
     """One exchange as told.
 
     ``number`` counts the steps of the tape from 1.  ``heard`` are the messages that the request adds to its
@@ -33,14 +33,13 @@ class Moment:
 
     number: int
     step: ExchangeStep
+    inside: str | None = None
     call: Call | None = None
     heard: tuple[Message, ...] = ()
-    reply: Reply = field(default_factory=Reply)
-    inside: str | None = None
+    reply: Reply = _NO_REPLY
 
 
-@dataclass(frozen=True)
-class Deed:
+class Deed(NamedTuple):
     """One step that is no exchange: a tool's call, a decision on one, a note.
 
     ``inside`` is the name of the tool that it was done inside.
@@ -67,12 +66,14 @@ def read_story(tape: Tape, dialects: Dialects) -> list[Moment | Deed]:
     """Return what happened at each step of a tape, in its order."""
     teller = _Teller(dialects, tape.messages)
     tools = {step.id: step.name for step in tape.entries if isinstance(step, ToolStep)}
-    return [
-        replace(teller.tell(step, number=number), inside=tools.get(step.parent or ""))
-        if isinstance(step, ModelStep | HttpStep)
-        else Deed(number=number, step=step, inside=tools.get(step.parent or ""))
-        for number, step in enumerate(tape.entries, start=1)
-    ]
+    story: list[Moment | Deed] = []
+    for number, step in enumerate(tape.entries, start=1):
+        inside = tools.get(step.parent) if step.parent else None
+        if isinstance(step, ModelStep | HttpStep):
+            story.append(teller.tell(step, number=number, inside=inside))
+        else:
+            story.append(Deed(number, step, inside))
+    return story
 
 
 def read_timeline(tape: Tape, dialects: Dialects) -> list[Moment]:
@@ -93,83 +94,76 @@ def total(tape: Tape) -> Totals:
     )
 
 
+# What a request holds in one of its arrays, and how many of these elements the request before it in its lane held.
+_Array: TypeAlias = tuple[Sequence[Any], int]
+
+
 class _Teller:
     """Tells steps in their order, and remembers for each lane what has been told of it."""
 
     def __init__(self, dialects: Dialects, messages: Mapping[str, Any]) -> None:
         self._dialects = dialects
         self._messages = messages
-        self._heard: dict[str, tuple[str, ...]] = {}
         self._replies: dict[str, Reply] = {}
         self._arrays: dict[tuple[str, str], tuple[tuple[str, ...], list[Any]]] = {}  # by lane and key, as of the last
 
-    def tell(self, step: ExchangeStep, *, number: int) -> Moment:
+    def tell(self, step: ExchangeStep, *, number: int, inside: str | None) -> Moment:
         dialect = self._dialects.named(step.provider, step.operation)
-        if dialect is not None and step.kind == "http":
-            return Moment(number=number, step=step, reply=self._awaited(step, dialect))
-        call = self._read_call(step, dialect) if dialect else None
-        if dialect is None or call is None:
-            return Moment(number=number, step=step)
-        heard = self._hear(step, dialect, call)
-        reply = _read_reply(step, dialect)
-        self._replies[step.lane] = reply
-        return Moment(number=number, step=step, call=call, heard=heard, reply=reply)
+        if dialect is None:
+            return Moment(number, step, inside)
+        if step.kind == "http":
+            return Moment(number, step, inside, reply=self._awaited(step, dialect))
+        body = step.request.body
+        if not isinstance(body, JsonBody):
+            return Moment(number, step, inside)
+        arrays = {key: self._array(step.lane, key, where, self._messages) for key, where in body.lists.items()}
+        call = dialect.call_in({**body.fields, **{key: elements for key, (elements, _) in arrays.items()}})
+        if call is None:
+            return Moment(number, step, inside)
+        conversation = arrays.get(call.conversation) or self._text(step.lane, body, call.conversation)
+        heard = self._hear(step.lane, dialect, call, conversation)
+        reply = self._replies[step.lane] = _read_reply(step, dialect)
+        return Moment(number, step, inside, call, heard, reply)
 
     def _awaited(self, step: ExchangeStep, dialect: Dialect) -> Reply:
         """Return an answer that was fetched, unless it was whole before and has been told."""
-        before = self._replies.get(step.lane, Reply())
+        before = self._replies.get(step.lane, _NO_REPLY)
         if before.finish_reason is not None:
-            return Reply()
+            return _NO_REPLY
         self._replies[step.lane] = _read_reply(step, dialect)
         return self._replies[step.lane]
 
-    def _read_call(self, step: ExchangeStep, dialect: Dialect) -> Call | None:
-        body = step.request.body
-        if not isinstance(body, JsonBody):
-            return None
-        lists = {key: self._elements(step.lane, key, addresses) for key, addresses in body.lists.items()}
-        return dialect.read_call({**body.fields, **lists})
-
-    def _hear(self, step: ExchangeStep, dialect: Dialect, call: Call) -> tuple[Message, ...]:
+    def _hear(self, lane: str, dialect: Dialect, call: Call, conversation: _Array) -> tuple[Message, ...]:
         """Return the messages that a request adds to what its lane has heard and said."""
-        before, known = self._replies.get(step.lane, Reply()), self._heard.get(step.lane, ())
-        addresses, elements = self._conversation(step, call)
-        self._heard[step.lane] = addresses
-        if addresses[: len(known)] != known or call.base in before.handles:  # all of it is new
-            known = ()
-        new = [(read, element) for element in elements[len(known) :] if (read := dialect.read_message(element))]
-        echoes = count_echoes((message for message, _ in new), lambda echo: echo in before.messages)
-        return tuple(_spelled_out(message, element) for message, element in new[echoes:])
+        before = self._replies.get(lane, _NO_REPLY)
+        elements, known = conversation
+        if call.base and call.base in before.handles:  # all of it is new
+            known = 0
+        new = [(read, element) for element in elements[known:] if (read := dialect.message_in(element))]
+        echoes = count_echoes((message for message, _ in new), before.messages.__contains__) if before.messages else 0
+        return tuple([_spelled_out(message, element) for message, element in new[echoes:]])
 
-    def _conversation(self, step: ExchangeStep, call: Call) -> tuple[tuple[str, ...], list[Any]]:
-        """Return the addresses of a conversation's elements, and the elements; of one that is a text, the text."""
-        body = step.request.body
-        if not isinstance(body, JsonBody):
-            return (), []
-        text = body.fields.get(call.conversation)
-        if isinstance(text, str):
-            return (content_hash({"role": "user", "content": text}),), [text]
-        addresses = body.lists.get(call.conversation, ())
-        return addresses, self._elements(step.lane, call.conversation, addresses)
-
-    def _elements(self, lane: str, key: str, addresses: tuple[str, ...]) -> list[Any]:
+    def _array(self, lane: str, key: str, addresses: tuple[str, ...], messages: Mapping[str, Any]) -> _Array:
         """Return what an array of a request holds: most of the time what it held before in its lane, and some more."""
         known, elements = self._arrays.get((lane, key), ((), []))
         if addresses[: len(known)] != known:
             known, elements = (), []
-        elements.extend(self._messages[address] for address in addresses[len(known) :])
+        elements.extend([messages[address] for address in addresses[len(known) :]])
         self._arrays[lane, key] = addresses, elements
-        return elements
+        return elements, len(known)
+
+    def _text(self, lane: str, body: JsonBody, key: str) -> _Array:
+        """Return the text that stands for a conversation, as the message that it is."""
+        text = body.fields.get(key)
+        if not isinstance(text, str):
+            return (), 0
+        message = {"role": "user", "content": text}
+        address = content_hash(message)
+        return self._array(lane, key, (address,), {address: message})
 
 
 def _read_reply(step: ExchangeStep, dialect: Dialect) -> Reply:
-    response = step.response
-    if response is None or response.status >= 400:
-        return Reply()
-    try:
-        return dialect.read_reply(response.content, media_type_of(response.headers)) or Reply()
-    except MALFORMED:
-        return Reply()
+    return (dialect.reply_in(step.response) if step.response is not None else None) or _NO_REPLY
 
 
 def _spelled_out(message: Message, element: Any) -> Message:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from pytest_agentreplay.canonical import REQUEST_FORM, content_hash, parse_json
+from pytest_agentreplay.canonical import REQUEST_FORM, content_hash
 from pytest_agentreplay.dialects import ToolCall, ToolResult
 from pytest_agentreplay.projections.timeline import Moment
 from pytest_agentreplay.records import Entry, ExchangeStep, ToolStep
 
-__all__ = ["ToldCalls", "arguments_of"]
+__all__ = ["ToldCalls"]
 
 
 class ToldCalls:
@@ -58,7 +57,7 @@ class ToldCalls:
 
 
 def _step_of(call: ToolCall, result: ToolResult, step: ExchangeStep) -> ToolStep:
-    arguments = arguments_of(call)
+    arguments = call.value
     digest = content_hash({"tool": call.name, "arguments": arguments}).partition(":")[2]
     return ToolStep(
         lane=step.lane,
@@ -72,11 +71,3 @@ def _step_of(call: ToolCall, result: ToolResult, step: ExchangeStep) -> ToolStep
         is_error=result.is_error,
         source="transcript",
     )
-
-
-def arguments_of(call: ToolCall) -> Any:
-    """Return the arguments that a model wrote, as a value where they are JSON."""
-    try:
-        return parse_json(call.arguments.encode("utf-8", "surrogatepass"))
-    except ValueError:
-        return call.arguments

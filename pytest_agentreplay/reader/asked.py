@@ -12,10 +12,7 @@ from pytest_agentreplay.canonical import content_hash
 from pytest_agentreplay.dialects import Call, Dialect, Message
 from pytest_agentreplay.records import Body, JsonBody, Request
 
-__all__ = ["MALFORMED", "Asked", "Element", "Fields", "Head", "HttpRequest", "ToolCalled"]
-
-# What a dialect runs into where a message or an answer breaks its own format.
-MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
+__all__ = ["Asked", "Element", "Fields", "Head", "HttpRequest", "ToolCalled"]
 
 
 @dataclass(frozen=True)
@@ -169,11 +166,8 @@ class Asked:
         """Return one element of the conversation as the dialect reads it."""
         if self.call is None or self.dialect is None:
             return None
-        try:
-            elements = self._elements.get(self.call.conversation)
-            return self.dialect.read_message(elements[index].value if elements else self._text_of(self.call))
-        except MALFORMED:
-            return None
+        elements = self._elements.get(self.call.conversation)
+        return self.dialect.message_in(elements[index].value if elements else self._text_of(self.call))
 
 
 def _id_in(head: Head) -> str:

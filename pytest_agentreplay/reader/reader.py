@@ -30,7 +30,7 @@ from pytest_agentreplay.normalize import (
     normal_url,
     stable_call_ids,
 )
-from pytest_agentreplay.reader.asked import MALFORMED, Asked, Element, Fields, Head, HttpRequest, ToolCalled
+from pytest_agentreplay.reader.asked import Asked, Element, Fields, Head, HttpRequest, ToolCalled
 from pytest_agentreplay.reader.contents import decode_content, may_be_json, moved_cuts
 from pytest_agentreplay.reader.rules import RuleSet
 from pytest_agentreplay.records import (
@@ -103,12 +103,7 @@ class Reader:
 
     def read_reply(self, asked: Asked, response: Response) -> Reply | None:
         """Return the model's answer in a response, or ``None`` where there is none."""
-        if asked.dialect is None or response.status >= 400:
-            return None
-        try:
-            return asked.dialect.read_reply(response.content, media_type_of(response.headers))
-        except MALFORMED:
-            return None
+        return asked.dialect.reply_in(response) if asked.dialect else None
 
     def redact_response(self, response: Response) -> Response:
         """Return an answer without secrets; cuts that fell inside what was replaced move to its end."""

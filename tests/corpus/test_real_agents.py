@@ -262,13 +262,13 @@ def test_the_recorded_answers_read_as_what_the_model_said(recorded: Recorded, na
 
 
 def _call(name: str, city: str) -> ToolCall:
-    return ToolCall(id="", name=name, arguments=f'{{"city":"{city}"}}')
+    return ToolCall.of(id="", name=name, arguments=f'{{"city":"{city}"}}')
 
 
 def _without_ids(reply: Reply, prefix: str) -> Message:
     [message] = reply.messages
     assert all(call.id.startswith(prefix) for call in message.tool_calls)
-    calls = tuple(ToolCall(id="", name=call.name, arguments=call.arguments) for call in message.tool_calls)
+    calls = tuple(ToolCall.of(id="", name=call.name, arguments=call.arguments) for call in message.tool_calls)
     return Message(message.role, message.text, calls)
 
 

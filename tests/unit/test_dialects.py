@@ -148,8 +148,8 @@ def test_an_answer_is_read_plain_and_streamed_alike(dialect: Dialect, content: b
     assert message.text == "Let me look."
     assert message.thinking == "Hm."
     assert message.tool_calls == (
-        ToolCall(id="call_1", name="look", arguments='{"a":2,"b":1}'),
-        ToolCall(id="call_2", name="find", arguments=second),
+        ToolCall.of(id="call_1", name="look", arguments='{"a":2,"b":1}'),
+        ToolCall.of(id="call_2", name="find", arguments=second),
     )
     assert reply.finish_reason == ("tool_calls" if dialect is OPENAI else "tool_use")
     assert reply.model == ("gpt-4.1-2025" if dialect is OPENAI else "claude-4")
@@ -229,7 +229,7 @@ def test_what_anthropic_ran_itself_is_no_call_of_the_agents() -> None:
 
     assert message == Message("assistant")
     assert message is not None
-    assert message.hosted_calls == (ToolCall(id="s", name="web_search", arguments='{"query":"x"}'),)
+    assert message.hosted_calls == (ToolCall.of(id="s", name="web_search", arguments='{"query":"x"}'),)
 
 
 @pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC])

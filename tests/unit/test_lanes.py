@@ -166,7 +166,7 @@ def test_an_answer_that_calls_tools_is_known_by_its_calls(echo: dict[str, Any], 
     ]
     lanes = Lanes()
     first = _place(lanes, user("a"))
-    first.answer(_answers("", ToolCall(id="call_1", name="look", arguments="{}")))
+    first.answer(_answers("", ToolCall.of(id="call_1", name="look", arguments="{}")))
 
     then = _place(lanes, user("a"), {**echo, "tool_calls": calls}, {"role": "tool", "content": "1"})
 
@@ -253,7 +253,7 @@ def _named(*handles: str, text: str = "one") -> Callable[[], Reply]:
 def test_an_answer_of_several_items_is_continued_by_what_they_say_together(echo: list[Any], continues: bool) -> None:
     lanes = Lanes()
     first = _ask(lanes, user("a"))
-    first.answer(_answers("one", ToolCall(id="c", name="look", arguments="{}")))
+    first.answer(_answers("one", ToolCall.of(id="c", name="look", arguments="{}")))
 
     assert (_ask(lanes, user("a"), *echo, RESULT) is first) == continues
 

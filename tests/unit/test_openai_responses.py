@@ -31,7 +31,7 @@ def _reply(*output: dict[str, Any], **fields: Any) -> Reply:
 
 
 def _call(name: str, arguments: str, call_id: str = "c") -> ToolCall:
-    return ToolCall(id=call_id, name=name, arguments=arguments)
+    return ToolCall.of(id=call_id, name=name, arguments=arguments)
 
 
 # What is asked
