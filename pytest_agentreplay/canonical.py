@@ -37,6 +37,7 @@ __all__ = [
     "parse_json",
     "request_hash",
     "sort_key",
+    "tool_call_hash",
     "write_json",
 ]
 
@@ -183,6 +184,11 @@ def request_hash(body: bytes, *, head: bytes) -> str:
     ``{"json": …}`` around a :func:`json_tree`.
     """
     return REQUEST_FORM + sha256(b'{"body":' + body + b"," + head[1:]).hexdigest()
+
+
+def tool_call_hash(name: str, arguments: bytes) -> str:
+    """Return ``a1:`` and the SHA-256 of the canonical JSON of ``{tool, arguments}``; ``arguments`` is canonical JSON."""
+    return REQUEST_FORM + sha256(b'{"arguments":' + arguments + b',"tool":' + _key_bytes(name) + b"}").hexdigest()
 
 
 def json_tree(fields: Mapping[str, bytes], lists: Mapping[str, Sequence[str]]) -> bytes:

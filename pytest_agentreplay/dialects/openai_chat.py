@@ -7,7 +7,7 @@ streamed, chunks whose ``delta`` add up by choice index and tool-call index.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_agentreplay.canonical import parse_json
@@ -69,15 +69,15 @@ def read_call(body: Mapping[str, Any]) -> Call | None:
 
 def read_message(element: Any) -> Message | None:
     """Return one element of ``messages``."""
-    if not isinstance(element, dict) or not isinstance(element.get("role"), str):
+    role = element.get("role") if isinstance(element, dict) else None
+    if not isinstance(role, str):
         return None
-    return Message(
-        role=element["role"],
-        text=text_in(element.get("content")) or text_in(element.get("refusal")),
-        tool_calls=tuple(_calls_of(element)),
-        thinking=text_in(element.get("reasoning_content") or element.get("reasoning")),
-        tool_results=_results_of(element),
-    )
+    text = text_in(element.get("content")) or text_in(element.get("refusal"))
+    if role == "tool":
+        return Message(role, text, tool_results=(_result_in(element),))
+    called = element.get("tool_calls")
+    thought = element.get("reasoning_content") or element.get("reasoning")
+    return Message(role, text, _calls_in(called) if called else (), text_in(thought) if thought else "")
 
 
 def read_reply(content: bytes, media_type: str) -> Reply | None:
@@ -125,10 +125,10 @@ def _add_delta(choice: dict[str, Any], delta: Mapping[str, Any]) -> None:
     for piece in delta.get("tool_calls") or ():
         calls = choice.setdefault("tool_calls", {})
         call = calls.setdefault(piece.get("index") or 0, {"id": "", "name": "", "arguments": ""})
-        function = piece.get("function") or {}
+        made = piece.get("function") or piece.get("custom") or {}
         call["id"] = piece.get("id") or call["id"]
-        call["name"] += function.get("name") or ""
-        call["arguments"] += function.get("arguments") or ""
+        call["name"] += made.get("name") or ""
+        call["arguments"] += made.get("arguments") or made.get("input") or ""
 
 
 def _finish_choice(choice: Mapping[str, Any]) -> Message | None:
@@ -139,19 +139,18 @@ def _finish_choice(choice: Mapping[str, Any]) -> Message | None:
     return read_message({**choice, "tool_calls": calls})
 
 
-def _calls_of(element: Mapping[str, Any]) -> list[ToolCall]:
-    calls = [call for call in element.get("tool_calls") or () if isinstance(call, dict)]
-    return [
-        ToolCall.of(id=call.get("id"), name=made.get("name"), arguments=made.get("arguments"))
-        for call in calls
-        if isinstance(made := call.get("function") or call.get("custom") or {}, dict)
-    ]
+def _calls_in(called: Iterable[Any]) -> tuple[ToolCall, ...]:
+    calls = []
+    for call in called:
+        made = (call.get("function") or call.get("custom") or {}) if isinstance(call, dict) else None
+        if isinstance(made, dict):
+            arguments = made.get("arguments", made.get("input"))
+            calls.append(ToolCall.of(id=call.get("id"), name=made.get("name"), arguments=arguments))
+    return tuple(calls)
 
 
-def _results_of(element: Mapping[str, Any]) -> tuple[ToolResult, ...]:
-    if element.get("role") != "tool":
-        return ()
-    return (ToolResult(id=str(element.get("tool_call_id") or ""), content=element.get("content")),)
+def _result_in(element: Mapping[str, Any]) -> ToolResult:
+    return ToolResult(str(element.get("tool_call_id") or ""), element.get("content"))
 
 
 def _usage_of(usage: Any) -> Usage | None:

@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -54,10 +55,15 @@ class Dialects:
 
     def named(self, name: str, operation: str) -> Dialect | None:
         """Return the dialect of a recorded step, or ``None`` when its plugin is not installed."""
-        for dialect in self.known:
-            if dialect.operation == operation and name in (dialect.name, *dialect.providers.values()):
-                return dialect
-        return None
+        return self._by_name.get((operation, name))
+
+    @cached_property
+    def _by_name(self) -> Mapping[tuple[str, str], Dialect]:
+        return {
+            (dialect.operation, name): dialect
+            for dialect in reversed(self.known)
+            for name in (dialect.name, *dialect.providers.values())
+        }
 
 
 def load_dialects(*plugins: object) -> Dialects:

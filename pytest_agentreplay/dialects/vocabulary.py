@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from pytest_agentreplay.canonical import canonical_json, parse_json
 from pytest_agentreplay.normalize import NormalRules, media_type_of
@@ -28,40 +27,53 @@ __all__ = [
 
 # What a dialect's functions raise for input that is not of its format, whatever they make of it.
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
+_UNREAD = object()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class ToolCall:
     """One call of a tool that a model asks for; ``written`` is what it is called with, as the wire has it: JSON text.
 
-    Two calls are equal where their arguments are the same JSON, or the same text where one is none.
+    Two calls are equal where their arguments are the same JSON, or the same text where one is none.  Read only.
     """
 
     id: str
     name: str
     written: str
+    _arguments: str | None = field(default=None, init=False, repr=False)
+    _value: Any = field(default=_UNREAD, init=False, repr=False)
 
     @classmethod
     def of(cls, *, id: Any, name: Any, arguments: Any) -> ToolCall:  # noqa: A002 - the wire's own word
         """Return the call with its arguments, JSON text or a value."""
         written = arguments if isinstance(arguments, str) else canonical_json(arguments).decode("utf-8")
-        return cls(id=str(id or ""), name=str(name or ""), written=written)
+        return cls(str(id or ""), str(name or ""), written)
 
-    @cached_property
+    @property
     def arguments(self) -> str:
         """The arguments as canonical JSON text where they are JSON, else as written."""
-        try:
-            return canonical_json(_parsed(self.written)).decode("utf-8")
-        except ValueError:
-            return self.written
+        if self._arguments is None:
+            try:
+                self._arguments = canonical_json(_parsed(self.written)).decode("utf-8")
+            except ValueError:
+                self._arguments = self.written
+        return self._arguments
 
-    @cached_property
+    @property
     def value(self) -> Any:
         """The arguments as a value where they are JSON, in canonical order, else as written."""
-        try:
-            return _parsed(self.arguments)
-        except ValueError:
-            return self.written
+        if self._value is _UNREAD:
+            try:
+                self._value = _parsed(self.arguments)
+            except ValueError:
+                self._value = self.written
+        return self._value
+
+    @property
+    def canonical(self) -> bytes:
+        """The canonical JSON of :attr:`value`."""
+        value = self.value
+        return canonical_json(value) if value is self.written else self.arguments.encode()
 
     def as_json(self) -> dict[str, str]:
         """Return the call as JSON values."""
@@ -70,15 +82,14 @@ class ToolCall:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ToolCall):
             return NotImplemented
-        is_same_tool = (self.id, self.name) == (other.id, other.name)
+        is_same_tool = self.id == other.id and self.name == other.name
         return is_same_tool and (self.written == other.written or self.arguments == other.arguments)
 
     def __hash__(self) -> int:
         return hash((self.id, self.name))
 
 
-@dataclass(frozen=True)
-class ToolResult:
+class ToolResult(NamedTuple):
     """What a tool gave back, as the conversation carries it to the model."""
 
     id: str
@@ -86,30 +97,38 @@ class ToolResult:
     is_error: bool = False
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """One message of a conversation: its role, its text, the tool calls it makes and the results it brings.
 
     ``hosted_calls`` are those that the provider ran itself: nobody answers them.  ``is_spelled_out`` says that the text
-    stands for content that is neither text nor a tool call.
+    stands for content that is neither text nor a tool call.  Two messages are equal where role, text and tool calls
+    are: the rest does not come back as it was when an answer is sent back.
     """
 
     role: str
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    thinking: str = field(default="", compare=False)
-    tool_results: tuple[ToolResult, ...] = field(default=(), compare=False)
-    is_spelled_out: bool = field(default=False, compare=False)
-    hosted_calls: tuple[ToolCall, ...] = field(default=(), compare=False)
+    thinking: str = ""
+    tool_results: tuple[ToolResult, ...] = ()
+    is_spelled_out: bool = False
+    hosted_calls: tuple[ToolCall, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the message as JSON values, by the names of its fields."""
         calls = {name: [call.as_json() for call in getattr(self, name)] for name in ("tool_calls", "hosted_calls")}
-        return {**asdict(replace(self, tool_calls=(), hosted_calls=())), **calls}
+        return {**self._asdict(), **calls, "tool_results": [result._asdict() for result in self.tool_results]}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and self[:3] == other[:3]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:3])
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A request for a completion: the model, and the key of the array that holds the conversation.
 
     Under that key may be one text instead, which a user says.  ``base`` is the id of what the provider remembers and
@@ -123,8 +142,7 @@ class Call:
     named: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer: one message per choice, why the model stopped (``None`` where it has not), and the tokens it took.
 
     ``handles`` are the ids by which a request can go on from this answer: see :class:`Call`.  ``error`` is what the
@@ -184,9 +202,11 @@ class Dialect:
         if response.status >= 400:
             return None
         try:
-            return self.read_reply(response.content, media_type_of(response.headers))
+            reply = self.read_reply(response.content, media_type_of(response.headers))
         except MALFORMED:
             return None
+        is_text = reply is None or isinstance(reply.finish_reason, str | None)
+        return reply if is_text else None
 
     def provider_of(self, host: str) -> str:
         """Return the provider's OpenTelemetry name by the host that serves this wire format."""

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from pytest_agentreplay.canonical import parse_json
-from pytest_agentreplay.dialects import Dialects, Message, installed_dialects
+from pytest_agentreplay.dialects import Dialects, Message, ToolCall, installed_dialects
 from pytest_agentreplay.projections.history import read_history
 from pytest_agentreplay.projections.names import Names
 from pytest_agentreplay.projections.tape import Tape
@@ -55,6 +55,8 @@ _PLACE = {"kind", "lane", "phase", "parent", "timing", "rank", "tool_use_id"}
 class Event(dict[str, Any]):
     """One event as plain values.  ``step`` is the step of the tape that it tells of, ``None`` for the run itself."""
 
+    __slots__ = ("step",)
+
     def __init__(self, values: Mapping[str, Any], *, step: Entry | None = None) -> None:
         super().__init__(values)
         self.step = step
@@ -69,9 +71,10 @@ def event_stream(
     known, of each turn; ``hashes`` the request hash of each turn and tool call.  ``dialects`` reads the provider's
     formats, by default all that are installed.  Raises nothing for a tape that could be loaded.
     """
-    stream = _Stream(tape, dialects or installed_dialects())
     wanted = {"timing": times, "usage": costs, "cost_usd": costs, "hash": hashes}
-    return [_with_more(event, [name for name, is_wanted in wanted.items() if is_wanted]) for event in stream.events()]
+    more = [name for name, is_wanted in wanted.items() if is_wanted]
+    events = list(_Stream(tape, dialects or installed_dialects()).events())
+    return [_with_more(event, more) for event in events] if more else events
 
 
 class _Stream:
@@ -86,68 +89,77 @@ class _Stream:
         if self._start is not None:
             yield Event(_told({"event": "run", "name": _name_of_run(self._start), "task": self._start.task}))
         for happened in self._history:
-            for values in self._of_moment(happened) if isinstance(happened, Moment) else self._of_deed(happened):
-                kind = {"event": values.pop("event")}
-                yield Event(kind | self._place(happened.step) | values, step=happened.step)
+            place = self._place(happened.step)
+            for kind, values in self._of_moment(happened) if isinstance(happened, Moment) else self._of_deed(happened):
+                yield Event({"event": kind, **place, **values}, step=happened.step)
 
     def _place(self, step: Entry) -> _Plain:
+        place = {}
+        lane = self._names.lane(step.lane)
+        if lane is not None:
+            place["lane"] = lane
         inside = self._names.tool(step.parent) if step.parent else None
-        phase = step.phase if step.phase != "call" else None
-        return _told({"lane": self._names.lane(step.lane), "inside": inside, "phase": phase})
+        if inside is not None:
+            place["inside"] = inside
+        if step.phase != "call":
+            place["phase"] = step.phase
+        return place
 
-    def _of_moment(self, moment: Moment) -> Iterator[_Plain]:
+    def _of_moment(self, moment: Moment) -> Iterator[tuple[str, _Plain]]:
         if moment.step.kind == "http" and not moment.reply.messages:
             return
         for message in moment.heard:
             is_result = message.tool_results and message.is_spelled_out
             if message.role == "user" and message.text and not is_result:
-                yield {"event": "user", "text": message.text}
+                yield "user", {"text": message.text}
         failure = _failure_of(moment)
         if failure:
-            yield {"event": "error", **failure}
+            yield "error", failure
         else:
-            yield self._turn(moment)
+            yield "turn", self._turn(moment)
         if moment.reply.error is not None:
-            yield {"event": "error", "message": moment.reply.error}
+            yield "error", {"message": moment.reply.error}
 
     def _turn(self, moment: Moment) -> _Plain:
         said = [self._said(message, lane=moment.step.lane) for message in moment.reply.messages]
-        ending = moment.reply.finish_reason
-        response = moment.step.response
-        return {
-            "event": "turn",
-            **(said[0] if len(said) == 1 else {"choices": said} if said else {}),
-            **_told(
-                {
-                    "stop_reason": None if ending in _USUAL_ENDS else ending,
-                    "truncated": bool(response and response.truncated) or None,
-                }
-            ),
-        }
+        turn: _Plain = said[0] if len(said) == 1 else {"choices": said} if said else {}
+        ending, response = moment.reply.finish_reason, moment.step.response
+        if ending not in _USUAL_ENDS:
+            turn["stop_reason"] = ending
+        if response is not None and response.truncated:
+            turn["truncated"] = True
+        return turn
 
     def _said(self, message: Message, *, lane: str) -> _Plain:
-        calls = []
-        for call in message.tool_calls:
-            name, arguments = self._names.asked(lane, call.id), call.value
-            tool = self._names.answering(name)
-            told = {} if tool is not None and tool.arguments == arguments else {"arguments": arguments}
-            calls.append({"id": name, "name": call.name, **told})
-        hosted = [{"name": call.name, "arguments": call.value} for call in message.hosted_calls]
-        text = {"text": message.text} if message.text or not (calls or hosted) else {}
-        return text | ({"hosted_calls": hosted} if hosted else {}) | ({"calls": calls} if calls else {})
+        said: _Plain = {}
+        if message.text or not (message.tool_calls or message.hosted_calls):
+            said["text"] = message.text
+        if message.hosted_calls:
+            said["hosted_calls"] = [{"name": call.name, "arguments": call.value} for call in message.hosted_calls]
+        if message.tool_calls:
+            said["calls"] = [self._called(call, lane=lane) for call in message.tool_calls]
+        return said
 
-    def _of_deed(self, deed: Deed) -> Iterator[_Plain]:
+    def _called(self, call: ToolCall, *, lane: str) -> _Plain:
+        name, arguments = self._names.asked(lane, call.id), call.value
+        tool = self._names.answering(name)
+        if tool is not None and tool.arguments == arguments:
+            return {"id": name, "name": call.name}
+        return {"id": name, "name": call.name, "arguments": arguments}
+
+    def _of_deed(self, deed: Deed) -> Iterator[tuple[str, _Plain]]:
         step = deed.step
         if isinstance(step, ToolStep):
-            yield {"event": "tool", "name": step.name, **_told({"id": self._names.of(deed)}), **_came_of(step)}
+            name = self._names.of(deed)
+            yield "tool", {"name": step.name, **({"id": name} if name is not None else {}), **_came_of(step)}
         elif isinstance(step, PermissionStep):
-            yield {"event": "permission", **_told({"call": self._names.of(deed)}), **_fields(step)}
+            yield "permission", {**_told({"call": self._names.of(deed)}), **_fields(step)}
         elif isinstance(step, ValueStep):
-            yield {"event": "value", "name": step.name, "value": step.value}
+            yield "value", {"name": step.name, "value": step.value}
         elif isinstance(step, ErrorStep):
-            yield {"event": "error", **_told({"during": step.error_phase}), "type": step.type, "message": step.message}
+            yield "error", {**_told({"during": step.error_phase}), "type": step.type, "message": step.message}
         elif isinstance(step, ApprovalStep | CompactionStep):
-            yield {"event": step.kind, **_fields(step)}
+            yield step.kind, _fields(step)
 
 
 def _name_of_run(start: RunStart) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 from pytest_agentreplay.projections.timeline import Deed, Moment
@@ -19,8 +18,8 @@ class Names:
     """
 
     def __init__(self, history: Sequence[Moment | Deed]) -> None:
-        self._told: dict[tuple[str, str], deque[str]] = {}  # names of calls by lane and id, in the order of asking
-        self._waiting: dict[tuple[str, str], deque[str]] = {}  # of these, those of the last turn that were not made yet
+        self._told: dict[tuple[str, str], list[str]] = {}  # names of calls by lane and id, in the order of asking
+        self._waiting: dict[tuple[str, str], list[str]] = {}  # of these, those of the last turn that were not made yet
         self._unmade: dict[str, dict[str, None]] = {}  # names of calls by id alone, of all turns
         self._tools: dict[str, str] = {}  # names by the step's own id
         self._by_deed: dict[int, str] = {}
@@ -42,7 +41,7 @@ class Names:
 
     def asked(self, lane: str, tool_use_id: str) -> str:
         """Return the name of the next call that is told under this id."""
-        return self._told[lane, tool_use_id].popleft()
+        return self._told[lane, tool_use_id].pop(0)
 
     def answering(self, name: str) -> ToolStep | None:
         """Return the step of the call that has this name, or ``None`` where it was never made."""
@@ -57,14 +56,14 @@ class Names:
         return self._tools.get(step_id)
 
     def _ask(self, moment: Moment) -> None:
-        lane = moment.step.lane
-        asked: dict[tuple[str, str], deque[str]] = {}
-        for call in (call for message in moment.reply.messages for call in message.tool_calls):
-            self._count += 1
-            name = f"call_{self._count}"
-            asked.setdefault((lane, call.id), deque()).append(name)
-            self._told.setdefault((lane, call.id), deque()).append(name)
-            self._unmade.setdefault(call.id, {})[name] = None
+        asked: dict[tuple[str, str], list[str]] = {}
+        for message in moment.reply.messages:
+            for call in message.tool_calls:
+                self._count += 1
+                name, place = f"call_{self._count}", (moment.step.lane, call.id)
+                asked.setdefault(place, []).append(name)
+                self._told.setdefault(place, []).append(name)
+                self._unmade.setdefault(call.id, {})[name] = None
         self._waiting |= asked
 
     def _know(self, deed: Deed) -> None:
@@ -82,7 +81,7 @@ class Names:
             self._answering[name] = step
             del self._unmade[step.tool_use_id][name]
             if step.lane:
-                self._waiting[step.lane, step.tool_use_id].popleft()
+                self._waiting[step.lane, step.tool_use_id].pop(0)
         if step.id:
             self._tools[step.id] = name or step.name
 
@@ -91,7 +90,8 @@ class Names:
         if step.tool_use_id is None:
             return None
         if step.lane:
-            return next(iter(self._waiting.get((step.lane, step.tool_use_id), ())), None)
+            waiting = self._waiting.get((step.lane, step.tool_use_id))
+            return waiting[0] if waiting else None
         return next(iter(self._unmade.get(step.tool_use_id, ())), None)
 
 

@@ -8,7 +8,7 @@ tool calls above all, by what it says itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.canonical import canonical_json, content_hash
@@ -116,11 +116,14 @@ class _Teller:
         body = step.request.body
         if not isinstance(body, JsonBody):
             return Moment(number, step, inside)
-        arrays = {key: self._array(step.lane, key, where, self._messages) for key, where in body.lists.items()}
-        call = dialect.call_in({**body.fields, **{key: elements for key, (elements, _) in arrays.items()}})
+        value, known = dict(body.fields), {}
+        for key, addresses in body.lists.items():
+            value[key], known[key] = self._array(step.lane, key, addresses, self._messages)
+        call = dialect.call_in(value)
         if call is None:
             return Moment(number, step, inside)
-        conversation = arrays.get(call.conversation) or self._text(step.lane, body, call.conversation)
+        key = call.conversation
+        conversation = (value[key], known[key]) if key in known else self._text(step.lane, body, key)
         heard = self._hear(step.lane, dialect, call, conversation)
         reply = self._replies[step.lane] = _read_reply(step, dialect)
         return Moment(number, step, inside, call, heard, reply)
@@ -140,7 +143,7 @@ class _Teller:
         if call.base and call.base in before.handles:  # all of it is new
             known = 0
         new = [(read, element) for element in elements[known:] if (read := dialect.message_in(element))]
-        echoes = count_echoes((message for message, _ in new), before.messages.__contains__) if before.messages else 0
+        echoes = count_echoes([message for message, _ in new], before.messages.__contains__) if before.messages else 0
         return tuple([_spelled_out(message, element) for message, element in new[echoes:]])
 
     def _array(self, lane: str, key: str, addresses: tuple[str, ...], messages: Mapping[str, Any]) -> _Array:
@@ -171,7 +174,7 @@ def _spelled_out(message: Message, element: Any) -> Message:
     if message.text or message.tool_calls or message.hosted_calls or message.thinking or not isinstance(element, dict):
         return message
     if element.get("content"):
-        return replace(message, text=canonical_json(element["content"]).decode("utf-8"), is_spelled_out=True)
+        return message._replace(text=canonical_json(element["content"]).decode("utf-8"), is_spelled_out=True)
     if isinstance(element.get("type"), str):
-        return replace(message, text=f"[{element['type']}]", is_spelled_out=True)
+        return message._replace(text=f"[{element['type']}]", is_spelled_out=True)
     return message

@@ -98,8 +98,7 @@ class Reader:
     def read_tool_call(self, name: str, arguments: Any) -> ToolCalled:
         """Return what the call of a tool is known by; ``arguments`` are JSON."""
         kept = self.rules.redactor.value(arguments)
-        digest = sha256(canonical.canonical_json({"tool": name, "arguments": kept})).hexdigest()
-        return ToolCalled(name=name, arguments=kept, hash=canonical.REQUEST_FORM + digest)
+        return ToolCalled(name, kept, canonical.tool_call_hash(name, canonical.canonical_json(kept)))
 
     def read_reply(self, asked: Asked, response: Response) -> Reply | None:
         """Return the model's answer in a response, or ``None`` where there is none."""

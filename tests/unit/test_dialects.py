@@ -168,6 +168,19 @@ def test_a_stream_is_known_by_its_look_where_its_media_type_is_missing(
     assert dialect.read_reply(content, "") == dialect.read_reply(content, media_type)
 
 
+def test_a_custom_tool_of_openais_is_called_with_its_input_plain_and_streamed() -> None:
+    call = {"id": "call_1", "type": "custom", "custom": {"name": "run", "input": "ls -l"}}
+    plain = {"choices": [{"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [call]}}]}
+    pieces = [{"index": 0, **call, "custom": {"name": "run"}}, {"index": 0, "custom": {"input": "ls"}}]
+    pieces += [{"index": 0, "custom": {"input": " -l"}}]
+    chunks = [{"choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [piece]}}]} for piece in pieces]
+
+    for content, media_type in ((json.dumps(plain).encode(), "application/json"), (_stream(*chunks), EVENTS)):
+        reply = OPENAI.read_reply(content, media_type)
+        assert reply is not None
+        assert reply.messages[0].tool_calls == (ToolCall("call_1", "run", "ls -l"),)
+
+
 def test_several_choices_give_several_messages_in_their_order() -> None:
     chunks = [
         {"choices": [{"index": 1, "delta": {"role": "assistant", "content": "b"}}]},

@@ -16,7 +16,7 @@ from tests.unit.projections.test_purity import FOLDS
 # What formats make messages, items and answers of, with anything in its place.
 _MESSAGE = ["role", "content", "type", "text", "tool_calls", "refusal", "tool_call_id", "tool_use_id", "output"]
 _CALL = ["id", "function", "name", "arguments", "input"]
-_ANSWER = ["choices", "usage", "model", "stop_reason", "error", "status", "message"]
+_ANSWER = ["choices", "usage", "model", "finish_reason", "stop_reason", "error", "status", "message"]
 _KEYS = [*_MESSAGE, *_CALL, *_ANSWER]
 _WORDS = ["assistant", "tool", "user", "message", "tool_use", "tool_result", "function_call", "text"]
 odd = st.one_of(any_json, st.sampled_from(_WORDS))
@@ -34,6 +34,8 @@ odd_objects = st.recursive(
 @example(said=[{"role": "assistant", "tool_calls": 3}], answer={}, url=OPENAI)
 @example(said=[], answer={"choices": [{"message": 3}], "usage": "none"}, url=OPENAI)
 @example(said=[], answer={"choices": [{"message": {"role": "assistant", "content": 3}}], "usage": {}}, url=OPENAI)
+@example(said=[], answer={"choices": [{"message": {"role": "assistant"}, "finish_reason": {}}]}, url=OPENAI)
+@example(said=[], answer={"content": [], "role": "assistant", "stop_reason": ["end_turn"]}, url=ANTHROPIC)
 def test_a_malformed_conversation_is_told_as_far_as_it_can_be_read(
     said: list[dict[str, Any]], answer: dict[str, Any], url: str
 ) -> None:
