@@ -187,7 +187,7 @@ def request_hash(body: bytes, *, head: bytes) -> str:
 
 
 def tool_call_hash(name: str, arguments: bytes) -> str:
-    """Return ``a1:`` and the SHA-256 of the canonical JSON of ``{tool, arguments}``; ``arguments`` is canonical JSON."""
+    """Return ``a1:`` and the SHA-256 of the canonical JSON of ``{tool, arguments}``; ``arguments`` are canonical."""
     return REQUEST_FORM + sha256(b'{"arguments":' + arguments + b',"tool":' + _key_bytes(name) + b"}").hexdigest()
 
 
