@@ -46,6 +46,7 @@ REQUEST_FORM = "a1:"
 
 _SORTED = orjson.OPT_SORT_KEYS
 _DIGITS_ONLY = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
+_TWO_DIGITS = b"0" * 2
 _FOUR_DIGITS = b"0" * 4
 _SIXTEEN_DIGITS = b"0" * 16
 # Numbers that orjson writes differently from RFC 8785: floats, and those of 16 digits and more.
@@ -83,8 +84,9 @@ def parse_document(data: bytes) -> tuple[Any, bool]:
 
 def _has_long_number(data: bytes) -> bool:
     """Return whether a number in a JSON document has 16 digits in a row."""
-    # Of 16 digits in a row every fourth byte holds four, and most documents are done with after a quarter of the work.
-    if _FOUR_DIGITS not in data[::4].translate(_DIGITS_ONLY):
+    # Of 16 digits in a row every eighth byte holds two, and every fourth four: most documents are done with after an
+    # eighth of the work.
+    if _TWO_DIGITS not in data[::8].translate(_DIGITS_ONLY) or _FOUR_DIGITS not in data[::4].translate(_DIGITS_ONLY):
         return False
     digits = data.translate(_DIGITS_ONLY)
     at = digits.find(_SIXTEEN_DIGITS)

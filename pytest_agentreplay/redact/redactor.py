@@ -41,7 +41,7 @@ class _Rule:
     is_known_shape: bool = False
     needed: str = ""  # a character that each holds besides those of the hint
 
-    @cached_property
+    @property
     def mark(self) -> str:
         """A character of each that most text does not have: one look for it saves a look for many hints."""
         return self.needed or next((mark for mark in _MARKS if mark in self.hint), "")
@@ -81,14 +81,25 @@ class Redactor:
         return redacted
 
     def _text_once(self, text: str) -> str:
-        absent = [mark for mark in _MARKS if mark not in text]
-        for rule in self.rules:
-            if rule.mark not in absent and rule.hint in text:
-                text = _replace_spans(text, list(rule.spans(text)))
+        for rule in self._rules_for(text):
+            text = _replace_spans(text, list(rule.spans(text)))
         for name, value in self.environment:
             if value in text:
                 text = _replace_spans(text, _value_spans(name, value, text))
         return text
+
+    def _rules_for(self, text: str) -> list[_Rule]:
+        """Return the rules whose secrets a text may hold, in their order."""
+        places = [place for mark, hints in self._hints if mark in text for place, hint in hints if hint in text]
+        return [self.rules[place] for place in sorted(places)]
+
+    @cached_property
+    def _hints(self) -> list[tuple[str, list[tuple[int, str]]]]:
+        """The places of the rules with their hints, by a character that each of their secrets has."""
+        hints: dict[str, list[tuple[int, str]]] = {}
+        for place, rule in enumerate(self.rules):
+            hints.setdefault(rule.mark, []).append((place, rule.hint))
+        return list(hints.items())
 
     def spans(self, text: str, *, known_only: bool = False) -> list[Span]:
         """Return where secrets are in ``text``; of two that overlap, the one whose rule comes first.
