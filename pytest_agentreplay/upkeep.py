@@ -122,11 +122,8 @@ def collect_stats(paths: Iterable[Path]) -> Stats:
 
 def drop_steps(path: Path, positions: Collection[int]) -> None:
     """Rewrite a cassette without the steps at ``positions``, once no other process records it."""
-    lock = lock_cassette(path)
-    try:
+    with lock_cassette(path):
         _drop_steps(load_cassette(path), positions)
-    finally:
-        lock.release()
 
 
 def _drop_steps(tape: Cassette, positions: Collection[int]) -> None:

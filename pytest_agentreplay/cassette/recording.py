@@ -10,20 +10,17 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
-
-from filelock import FileLock, Timeout
 
 from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.cassette import lines
 from pytest_agentreplay.cassette.loading import digest_of_sums
 from pytest_agentreplay.cassette.order import canonical_order
 from pytest_agentreplay.errors import CassetteError, SecretLeakError
+from pytest_agentreplay.locks import Lock, lock_file
 from pytest_agentreplay.records import (
     Entry,
     ExchangeStep,
@@ -64,7 +61,7 @@ class Recording:
         start: RunStart,
         *,
         redactor: Redactor,
-        lock: FileLock | None = None,
+        lock: Lock | None = None,
         partial: Path | None = None,
     ) -> None:
         self.path = path
@@ -269,24 +266,19 @@ class _Writer:
         return found
 
 
-def lock_cassette(path: Path, *, wait: float = 60.0) -> FileLock:
+def lock_cassette(path: Path, *, wait: float = 60.0) -> Lock:
     """Return the lock that a process holds while it records a cassette, once no other process does.
 
     ``wait`` is in seconds.  Raises :class:`CassetteError` when another process still records then.
     """
-    # Beside the cassette a lock file would be committed one day; its name is a hash of where the cassette is.
-    name = sha256(str(path.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:24]
-    user = getattr(os, "getuid", int)()  # a folder of temporary files may be shared, and another's lock not writable
-    lock = FileLock(Path(tempfile.gettempdir()) / f"agent-replay-{user}-{name}.lock", is_singleton=False)
     try:
-        lock.acquire(timeout=wait, poll_interval=0.02)
-    except Timeout as error:
+        return lock_file(path, wait=wait)
+    except TimeoutError as error:
         raise CassetteError(
             f"is being recorded by another process or test, for longer than {wait:g} seconds",
             path=path,
             remedy="Give each test a cassette of its own, or run again when the other is done.",
         ) from error
-    return lock
 
 
 def _write_whole(file: IO[bytes], data: bytes) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filelock import FileLock
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from pytest_agentreplay.cassette import (
@@ -24,6 +23,7 @@ from pytest_agentreplay.cassette import (
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import CassetteError, ConfigurationError
+from pytest_agentreplay.locks import Lock
 from pytest_agentreplay.player import Beginning, Recorded, recorded_for
 from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
 from pytest_agentreplay.records import RunStart
@@ -82,7 +82,7 @@ def _assemble(
     path: Path,
     settings: Settings,
     reader: Reader,
-    lock: FileLock | None,
+    lock: Lock | None,
     about: About | None,
     words: Words | None,
 ) -> Session:
@@ -177,7 +177,7 @@ def _continuation(tape: Cassette, path: Path, *, reader: Reader, name: str) -> R
     return recording
 
 
-def _lock_to_record(path: Path, policy: RecordPolicy) -> FileLock | None:
+def _lock_to_record(path: Path, policy: RecordPolicy) -> Lock | None:
     """Return the lock of a cassette that is to be recorded, ``None`` where nothing is recorded.
 
     While this waits, the process that held the lock may have recorded the cassette.

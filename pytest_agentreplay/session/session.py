@@ -170,11 +170,8 @@ class Session:
             continuation.discard()
             return done
         end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(continuation))
-        lock = lock_cassette(continuation.path)  # another run may be writing its tape to the same place
-        try:
+        with lock_cassette(continuation.path):  # another run may be writing its tape to the same place
             continuation.close(end, versions=_versions_in(self.player.clients))
-        finally:
-            lock.release()
         return replace(done, action="continued", tape=continuation.path, made=continuation.added)
 
     def _adds_nothing(self, *, passed: bool) -> bool:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from hashlib import sha256
 from pathlib import Path
 
-from filelock import FileLock
-
 from pytest_agentreplay.errors import StateError
+from pytest_agentreplay.locks import lock_file
 from pytest_agentreplay.state.engine import MEMORY
 from pytest_agentreplay.state.lineage import FIRST_HEAD
 from pytest_agentreplay.state.store import Store, View
@@ -38,7 +35,4 @@ def fill_once(store: Store, fill: Callable[[View], object]) -> None:
 
 
 def _alone(store: Store) -> AbstractContextManager[object]:
-    if store.path == MEMORY:
-        return contextlib.nullcontext()
-    name = sha256(str(Path(store.path).resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return FileLock(Path(tempfile.gettempdir()) / f"agent-state-{name}.lock")  # not beside the one file that a store is
+    return contextlib.nullcontext() if store.path == MEMORY else lock_file(Path(store.path))
