@@ -12,7 +12,7 @@ from typing import Any, Self
 from pytest_agentreplay.agent_run import AgentRun
 from pytest_agentreplay.cassette import Cassette
 from pytest_agentreplay.dialects import installed_dialects
-from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceWarning
+from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceWarning, ReplayStop
 from pytest_agentreplay.library.block import settings_of
 from pytest_agentreplay.library.tapes import load_tape, words_for
 from pytest_agentreplay.player.describe import short_name
@@ -21,6 +21,7 @@ from pytest_agentreplay.session import open_replay, shown_path
 from pytest_agentreplay.taps.clients.httpx import Answers, answers_of
 from pytest_agentreplay.taps.exchange import Exchanges
 from pytest_agentreplay.taps.owners import Registry
+from pytest_agentreplay.taps.threads import raise_in_thread
 
 __all__ = ["ReplayTransport"]
 
@@ -33,7 +34,8 @@ class ReplayTransport:
     what is done with one that the tape does not have: ``replay`` may be ``strict`` or ``warn``.
 
     Raises :class:`ConfigurationError` for settings that cannot be meant, :class:`CassetteError` for a tape that cannot
-    be read, and from the client's methods :class:`ReplayDivergenceError`, which no SDK takes for a failed request.
+    be read, and from the client's methods :class:`ReplayDivergenceError`, which no SDK takes for a failed request
+    (in a worker of ``multiprocessing.pool`` its twin, of which the worker does not die).
 
     The idea is that of httpx's own ``MockTransport``.
     """
@@ -65,6 +67,8 @@ class ReplayTransport:
         __tracebackhide__ = True
         try:
             return self._of(request).handle_request(self, request)
+        except ReplayStop as stop:
+            raise_in_thread(stop)
         finally:
             self._warn()
 
@@ -73,6 +77,8 @@ class ReplayTransport:
         __tracebackhide__ = True
         try:
             return await self._of(request).handle_async_request(self, request)
+        except ReplayStop as stop:
+            raise_in_thread(stop)
         finally:
             self._warn()
 

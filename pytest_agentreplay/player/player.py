@@ -16,7 +16,7 @@ from typing import Any, Literal, NoReturn
 
 from pytest_agentreplay.cassette.order import lane_label
 from pytest_agentreplay.dialects import Reply
-from pytest_agentreplay.errors import RecordingFailedError, ReplayDivergenceError, ReplayDivergenceException, ReplayStop
+from pytest_agentreplay.errors import RecordingFailedError, ReplayDivergenceError, ReplayStop
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane, Lanes
 from pytest_agentreplay.player.observer import Observer, Unobserved
@@ -408,9 +408,6 @@ class Player:
         self._raise(self.stopped)
 
     def _raise(self, error: ReplayStop) -> NoReturn:
-        thread = threading.current_thread()
-        if type(thread).__module__ == "multiprocessing.dummy" and not getattr(thread, "agent_replay_shielded", False):
-            raise ReplayDivergenceException(*error.args)
         raise error.with_traceback(None)
 
     def scene(self, call_site: str | None, lane: Lane | None = None) -> describe.Scene:
@@ -472,10 +469,13 @@ def _label_of_lane(opening: str, ordinal: int) -> str:
 
 
 def _unsent(asked: Asked) -> ExchangeStep:
-    """Return the failure that background traffic meets in replay: it is not recorded, and not sent."""
+    """Return the failure that background traffic meets in replay: it is not recorded, and not sent.
+
+    It is no client's own, so each raises its class for a refused connection.
+    """
     error = TransportError(
-        client="httpx",
-        class_name="ConnectError",
+        client="builtins",
+        class_name=ConnectionRefusedError.__name__,
         kind="refused",
         phase="connect",
         text=f"background traffic is not sent in replay: {asked.url}",

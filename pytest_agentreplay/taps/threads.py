@@ -9,18 +9,19 @@ because a worker that dies of a ``BaseException`` leaves the pool waiting for ev
 from __future__ import annotations
 
 import functools
+import multiprocessing.dummy
 import multiprocessing.pool
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 from pytest_agentreplay.errors import ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.taps.owners import Registry
 
-__all__ = ["carry_owner_into_threads"]
+__all__ = ["carry_owner_into_threads", "raise_in_thread"]
 
 _POOL_METHODS = ("apply_async", "_map_async", "imap", "imap_unordered")
 
@@ -37,6 +38,15 @@ def carry_owner_into_threads(registry: Registry) -> Iterator[None]:
             # The methods are inherited from Pool, whose workers are processes: patch the subclass alone.
             stack.enter_context(mock.patch.object(pool, name, _pooling(registry, real), create=True))
         yield
+
+
+def raise_in_thread(stop: ReplayStop) -> NoReturn:
+    """Raise what has ended a run; its twin in a pool's worker whose job is not wrapped, and which it would kill."""
+    thread = threading.current_thread()
+    is_worker = isinstance(thread, multiprocessing.dummy.DummyProcess)
+    if is_worker and not getattr(thread, "agent_replay_shielded", False):
+        raise ReplayDivergenceException(*stop.args) from stop
+    raise stop
 
 
 def _starting(registry: Registry) -> Callable[..., None]:

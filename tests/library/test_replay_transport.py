@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pytest_agentreplay import (
     CassetteError,
     ConfigurationError,
     ReplayDivergenceError,
+    ReplayDivergenceException,
     ReplayDivergenceWarning,
     ReplayTransport,
     load_cassette,
@@ -144,6 +146,29 @@ def test_threads_share_a_transport(path: Path, desk: Desk, provider: Provider) -
         answers = list(pool.map(lambda n: client.post(desk.place, json=body(f"question {n}")).text, range(40)))
 
     assert all(f"echo: question {number}" in answer for number, answer in enumerate(answers))
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_in_a_multiprocessing_pool_the_twin_is_raised_and_the_pool_comes_back(
+    tape: Path, desk: Desk, is_async: bool
+) -> None:
+    transport = ReplayTransport(tape)
+
+    async def ask_async(text: str) -> None:
+        async with httpx.AsyncClient(transport=transport) as client:
+            await client.post(desk.place, json=body(text))
+
+    def ask(text: str) -> None:
+        if is_async:
+            asyncio.run(ask_async(text))
+        else:
+            httpx.Client(transport=transport).post(desk.place, json=body(text))
+
+    with ThreadPool(2) as pool, pytest.raises(ReplayDivergenceException, match="Request changed"):
+        pool.map_async(ask, ["changed", "one"]).get(timeout=10)
+
+    with pytest.raises(ReplayDivergenceError, match="Request changed"):
+        ask("one")
 
 
 def test_a_transport_in_a_block_with_another_cassette_keeps_to_its_own(tape: Path, desk: Desk, tmp_path: Path) -> None:
