@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_agentreplay.canonical import content_hash
@@ -24,12 +24,10 @@ from pytest_agentreplay.divergence import (
 from pytest_agentreplay.reader import Asked, Reader, ToolCalled
 from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, ModelStep, Request, ToolStep
 
-if TYPE_CHECKING:
-    from pytest_agentreplay.player.toolbox import Surprise
-
 __all__ = [
     "Comparison",
     "Scene",
+    "Surprise",
     "Words",
     "changed",
     "compare",
@@ -47,6 +45,15 @@ _MOST_COMPARED = 40
 _TOOL_CALL = "tool call"
 _RESTART = "  To begin anew, live and from the start: allow_restart=True"
 _SERVED = "this recorded answer, in its place"
+
+
+@dataclass(frozen=True, slots=True)
+class Surprise:
+    """A tool that ran live and did something else than was recorded: the cause of what differs after it."""
+
+    name: str
+    recorded: Any
+    now: Any
 
 
 def short_name(call: Asked | ExchangeStep | ToolStep) -> str:

@@ -8,24 +8,22 @@ request fails at once with the same report, whatever the code in between made of
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from pytest_agentreplay.cassette.order import lane_label
 from pytest_agentreplay.dialects import Reply
-from pytest_agentreplay.errors import RecordingFailedError, ReplayDivergenceError, ReplayStop
+from pytest_agentreplay.errors import ReplayDivergenceError, ReplayStop
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane, Lanes
-from pytest_agentreplay.player.observer import Observer, Unobserved
 from pytest_agentreplay.player.permissions import Approve, Policy
-from pytest_agentreplay.player.recorded import Recorded
+from pytest_agentreplay.player.refusals import compare_beginning, find_unplayed, refuse_request, unplayed_error
+from pytest_agentreplay.player.run import Run
 from pytest_agentreplay.player.standins import StandIns
-from pytest_agentreplay.player.tape import WritableTape
 from pytest_agentreplay.player.toolbox import ServeTool, Toolbox, ToolTicket
-from pytest_agentreplay.reader import Asked, Reader, ToolCalled
+from pytest_agentreplay.reader import Asked, ToolCalled
 from pytest_agentreplay.records import (
     Entry,
     ExchangeStep,
@@ -38,7 +36,6 @@ from pytest_agentreplay.records import (
     ToolStep,
     TransportError,
 )
-from pytest_agentreplay.settings import Settings
 
 __all__ = ["Beginning", "Player", "Serve", "Ticket"]
 
@@ -67,70 +64,29 @@ class Ticket:
 
 
 @dataclass
-class Player:
+class Player(Run):
     """Plays recordings to one run, or records one.  Thread-safe.
 
-    ``sources`` are the recordings to serve from, the first that knows a request first; ``recording`` is the tape to
-    write to, or ``None`` where nothing may go live; ``continues`` says that it goes on from a recording that stays as
-    it is, conversation by conversation, and ``beginning`` what it may begin with.  ``partial`` names an unfinished
-    recording that nothing is served from, ``words`` what reports tell their readers to write.
-    ``clock`` gives seconds from any start.
+    ``beginning`` says what a run that continues a recording may begin with; :class:`Run` says the rest.
     """
 
-    reader: Reader
-    settings: Settings
-    test: str
-    cassette: str
-    sources: Sequence[Recorded] = ()
-    recording: WritableTape | None = None
-    partial: str | None = None
-    continues: bool = False
     beginning: Beginning = "free"
-    words: describe.Words = field(default_factory=describe.Words)
-    clock: Callable[[], float] = time.monotonic
-    phase: Phase = "setup"
-    stopped: ReplayStop | None = None
-    calls: list[str] = field(default_factory=list)
-    trail: list[tuple[str, str]] = field(default_factory=list)  # lane and hash of each request, in order
-    completed: list[Entry] = field(default_factory=list)
-    warned: list[str] = field(default_factory=list)  # reports of what differed where that is allowed
     clients: set[str] = field(default_factory=set)  # user agents of live requests
     programs: set[str] = field(default_factory=set)  # that were started, and whose requests nobody sees
     served: int = 0
     in_flight: int = 0
     policy: Policy | None = None  # asked about calls of tools that are not recorded yet
     approve: Approve | None = None
-    observer: Observer = field(default_factory=Unobserved)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._lock = threading.Lock()
         self._lanes = Lanes()
-        self._started = self.clock()
-        self.tools = Toolbox(self)
-        self.stand_ins = StandIns(self)
-
-    @property
-    def goes_live(self) -> bool:
-        """Whether what no recording has is made, and recorded."""
-        return self.recording is not None and (not self.continues or self.settings.replaying.goes_live)
-
-    @property
-    def is_recording(self) -> bool:
-        """Whether all that the run asks for is being recorded, and may go anywhere."""
-        return self.recording is not None and not self.continues
-
-    @property
-    def recorded(self) -> Recorded | None:
-        """The recording that a report compares with."""
-        return self.sources[-1] if self.sources else None
+        self.tools = Toolbox(self, StandIns(self))
 
     def knows(self, asked: Asked) -> bool:
         """Return whether a recording has a request like this one."""
         return any(source.knows(asked.hash) for source in self.sources)
-
-    def now(self) -> float:
-        """Return the seconds since the start of the run."""
-        return self.clock() - self._started
 
     def ask(
         self,
@@ -146,7 +102,7 @@ class Player:
         """
         with self._lock:
             if self.stopped is not None:
-                self._raise(self.stopped)
+                self.halt(self.stopped)
             lane = self._lanes.place(asked, label=_label_of_lane, name=lane_name)
             lane.parent = parent
             self.calls.append(describe.short_name(asked))
@@ -155,7 +111,7 @@ class Player:
             self.trail.append((lane.label, asked.hash))
             if step is not None:
                 return self._serve(step, asked, lane, mark=mark)
-            if not self.goes_live and self._is_background(asked.url):
+            if not self.goes_live and self.is_background(asked.url):
                 return self._serve(_unsent(asked), asked, lane, mark=mark, is_recorded=False)
             if self.goes_live:
                 self._check_beginning(asked, lane, call_site=call_site)
@@ -163,10 +119,10 @@ class Player:
                 self.in_flight += 1
                 return Ticket(asked=asked, lane=lane, phase=self.phase, began=self.clock(), parent=parent, mark=mark)
             if self.settings.replaying.stands_in:
-                step = self.stand_ins.for_request(asked, lane, parent=parent, call_site=call_site)
+                step = self.tools.stand_ins.for_request(asked, lane, parent=parent, call_site=call_site)
                 if step is not None:
                     return self._serve(step, asked, lane, mark=mark)
-            return self._refuse(asked, lane, call_site=call_site())
+            return refuse_request(self, asked, lane, call_site=call_site())
 
     def complete(
         self, ticket: Ticket, *, response: Response | None = None, error: TransportError | None = None
@@ -175,7 +131,7 @@ class Player:
 
         Durable when this returns.
         """
-        timing = Timing(began=ticket.began - self._started, took=self.clock() - ticket.began)
+        timing = Timing(began=ticket.began - self.started, took=self.clock() - ticket.began)
         kept = self.reader.redact_response(response) if response is not None else None
         if error is not None:
             error = error.model_copy(update={"text": self.reader.rules.redactor.text(error.text)})
@@ -208,7 +164,7 @@ class Player:
         """
         with self._lock:
             if self.stopped is not None:
-                self._raise(self.stopped)
+                self.halt(self.stopped)
             return self.tools.ask(
                 called,
                 runs_inside=runs_inside,
@@ -254,8 +210,7 @@ class Player:
     def stop(self, error: ReplayStop) -> NoReturn:
         """Remember what ends this run, and raise it; every later request raises it again."""
         with self._lock:
-            self.stopped = self.stopped or error
-        self._raise(self.stopped)
+            self.halt(self.stopped or error)
 
     def take_warnings(self) -> list[str]:
         """Return the reports of what differed where that is allowed, each once."""
@@ -265,42 +220,18 @@ class Player:
 
     def unplayed(self, phases: Sequence[Phase]) -> list[int]:
         """Return the positions of these phases' steps that nothing asked for; background traffic may stay."""
-        if self.recorded is None:
-            return []
-        steps = self.recorded.steps
-        return [
-            position
-            for position in self.recorded.unplayed()
-            if steps[position].phase in phases and not self._may_stay(steps[position])
-        ]
+        return find_unplayed(self, phases)
 
     def unplayed_error(self, phases: Sequence[Phase]) -> ReplayDivergenceError | None:
         """Return the divergence that unplayed steps of these phases are, or ``None``; none while recording."""
-        left = self.unplayed(phases)
-        if not left or self.recorded is None or self.is_recording or self._went_on():
-            return None
-        report = describe.unplayed(self.scene(None), self.recorded.steps, left, phase=phases[-1])
-        return ReplayDivergenceError(report, kind="unplayed")
+        return unplayed_error(self, phases)
 
     def _check_beginning(self, asked: Asked, lane: Lane, *, call_site: Callable[[], str | None]) -> None:
         """Refuse to go on from a run whose first request was another one, or say that this one begins anew."""
         is_begun = self.served or self.in_flight or (self.recording is not None and self.recording.added)
-        if self.beginning == "free" or is_begun or self._is_background(asked.url):
-            return
-        recorded = self.recorded
-        steps = [step for step in recorded.steps if isinstance(step, ModelStep | HttpStep)] if recorded else []
-        if recorded is None or not steps:
-            return
-        scene = self.scene(call_site(), lane)
-        compared = describe.compare(asked, steps[:1], reader=self.reader, messages=recorded.tape.messages)
-        report = describe.changed(scene, asked, compared)
-        if self.beginning == "required":
-            self.diverge("changed", describe.no_beginning(report))
-        self.warned.append(describe.begun_anew(report))
-
-    def _went_on(self) -> bool:
-        """Return whether something went live that its recording did not have: what it has left nobody must ask for."""
-        return self.goes_live and self.recording is not None and self.recording.added > 0
+        if self.beginning != "free" and not is_begun and not self.is_background(asked.url):
+            is_required = self.beginning == "required"
+            compare_beginning(self, asked, lane, is_required=is_required, call_site=call_site())
 
     def _lane_of_note(self, name: str | None, *, parent: str | None) -> str:
         if name is not None:
@@ -319,7 +250,7 @@ class Player:
 
     def _find_repeat(self, asked: Asked) -> ExchangeStep | None:
         """Return a step that may be served again: by permission, or because it is background traffic."""
-        is_background = self._is_background(asked.url)
+        is_background = self.is_background(asked.url)
         for source in self.sources:
             known = source.positions(asked.hash)
             if known and all(source.played[at] for at in known) and (self.settings.allow_repeats or is_background):
@@ -328,36 +259,6 @@ class Player:
             if last is not None:
                 return source.exchange(last)
         return None
-
-    def record(self, step: Entry, messages: Mapping[str, Any], *, mark: Any = None) -> None:
-        """Write a step, with the lock held; a step that must not be written ends the run."""
-        with self._writing() as recording:
-            if recording is not None:
-                recording.append(step, messages)
-        self.finish(step, mark=mark)
-
-    def carry(self, step: Entry, *, began: float, rank: int | None = None) -> None:
-        """Take a served step over to the tape that is written, with the lock held."""
-        with self._writing() as recording:
-            if recording is not None:
-                recording.carry(step, began=began, rank=rank)
-
-    @contextmanager
-    def _writing(self) -> Iterator[WritableTape | None]:
-        try:
-            yield self.recording
-        except ReplayStop as stop:
-            self.stopped = self.stopped or stop
-            self._raise(stop)
-        except OSError as error:  # a later answer on a tape without this one would replay as another conversation
-            lost = RecordingFailedError(f"An answer could not be recorded: {error}.\n  Those before it are kept.")
-            self.stopped = self.stopped or lost
-            self._raise(lost)
-
-    def finish(self, step: Entry, *, mark: Any = None) -> None:
-        """Count a step among those of this run, with the lock held."""
-        self.completed.append(step)
-        self.observer.completed(step, mark)
 
     def _serve(self, step: ExchangeStep, asked: Asked, lane: Lane, *, mark: Any, is_recorded: bool = True) -> Serve:
         lane.label = step.lane or lane.label
@@ -376,69 +277,10 @@ class Player:
         if read_reply is not None:
             self.tools.expect_calls_of(lane)
 
-    def _refuse(self, asked: Asked, lane: Lane, *, call_site: str | None) -> NoReturn:
-        scene = self.scene(call_site, lane)
-        recorded = self.recorded
-        if recorded is None:
-            self.diverge("missing-cassette", describe.missing(scene, asked, partial=self.partial))
-        known = recorded.positions(asked.hash)
-        following = recorded.next_for(lane)
-        waiting = next((position for position in known if not recorded.played[position]), None)
-        if waiting is not None:
-            first = following if following is not None else recorded.next_in(recorded.steps[waiting].lane)
-            self.diverge("order", describe.order(scene, asked, None if first is None else recorded.exchange(first)))
-        if known:
-            self.diverge("exhausted", describe.exhausted(scene, asked, times=len(known)))
-        candidates = [following] if following is not None else recorded.unplayed()
-        steps = [step for at in candidates if isinstance(step := recorded.steps[at], ModelStep | HttpStep)]
-        compared = describe.compare(asked, steps, reader=self.reader, messages=recorded.tape.messages)
-        report = describe.changed(scene, asked, compared)
-        self.diverge("changed", report, change=describe.fingerprint(compared))
-
-    def diverge(self, kind: str, report: str, *, change: str | None = None) -> NoReturn:
-        """Remember a divergence, with the lock held, and raise it."""
-        if self.tools.surprises:
-            report = describe.with_cause(report, self.tools.surprises[0])
-        self.stopped = ReplayDivergenceError(report, kind=kind, change=change)
-        self._raise(self.stopped)
-
-    def raise_stopped(self) -> NoReturn:
-        """Raise what has ended this run."""
-        assert self.stopped is not None
-        self._raise(self.stopped)
-
-    def _raise(self, error: ReplayStop) -> NoReturn:
-        raise error.with_traceback(None)
-
-    def scene(self, call_site: str | None, lane: Lane | None = None) -> describe.Scene:
-        recorded = [] if self.recorded is None else describe.calls_in(self.recorded.own_steps())
-        return describe.Scene(
-            test=self.test,
-            cassette=self.cassette,
-            words=self.words,
-            call_site=call_site,
-            lane=lane.label if lane else "",
-            recorded=tuple(describe.short_name(step) for step in recorded),
-            now=tuple(self.calls),
-            place=max(0, len(self.calls) - 1),
-        )
-
     def _reply_in(self, asked: Asked, response: Response | None) -> Callable[[], Reply | None] | None:
         if response is None or response.status >= 400:
             return None
         return lambda: self.reader.read_reply(asked, response)
-
-    def _may_stay(self, step: Entry) -> bool:
-        if isinstance(step, ModelStep | HttpStep) and self._is_background(step.request.url):
-            return True
-        assert self.recorded is not None
-        # Of a live tool the recording is only there to compare with.
-        return any(self.settings.tool_mode(tool.name) == "live" for tool in self.recorded.tools_around(step))
-
-    def _is_background(self, url: str) -> bool:
-        address = url.partition("://")[2]
-        known = (place.rstrip("/") for place in self.settings.background)
-        return any(address.startswith(place) and address[len(place) :][:1] in ("", "/", ":", "?") for place in known)
 
     def _step(
         self, ticket: Ticket, *, timing: Timing, response: Response | None, error: TransportError | None

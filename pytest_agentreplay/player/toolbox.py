@@ -7,14 +7,16 @@ id of the call and its place among those of its turn.  Equal calls are answered 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from pytest_agentreplay.canonical import canonical_json, parse_json
 from pytest_agentreplay.cassette.order import tool_label
 from pytest_agentreplay.errors import ToolDeniedError, ToolRefusedError
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane
+from pytest_agentreplay.player.run import Run
+from pytest_agentreplay.player.standins import StandIns
 from pytest_agentreplay.reader import ToolCalled
 from pytest_agentreplay.records import (
     Entry,
@@ -27,10 +29,7 @@ from pytest_agentreplay.records import (
     ToolStep,
 )
 
-if TYPE_CHECKING:
-    from pytest_agentreplay.player.player import Player
-
-__all__ = ["ServeTool", "Surprise", "ToolTicket", "Toolbox"]
+__all__ = ["ServeTool", "ToolTicket", "Toolbox"]
 
 _DENIED = f"{ToolDeniedError.__module__}:{ToolDeniedError.__qualname__}"
 
@@ -62,15 +61,6 @@ class ToolTicket:
     mark: Any = None  # the observer's
 
 
-@dataclass(frozen=True, slots=True)
-class Surprise:
-    """A tool that ran live and did something else than was recorded: the cause of what differs after it."""
-
-    name: str
-    recorded: Any
-    now: Any
-
-
 @dataclass(slots=True)
 class _Pending:
     """A call that a model has asked for and nobody has made yet."""
@@ -95,15 +85,15 @@ class _Found:
 class Toolbox:
     """The tools of one run.  Guarded by the player's lock."""
 
-    player: Player
-    surprises: list[Surprise] = field(default_factory=list)
+    run: Run
+    stand_ins: StandIns
 
     def __post_init__(self) -> None:
         self.played = 0  # recorded calls that were made again
         self._unread: dict[Lane, None] = {}
         self._pending: list[_Pending] = []
         self._ordinals: dict[str, int] = {}
-        self._taken = {step.id for source in self.player.sources for step in source.steps if isinstance(step, ToolStep)}
+        self._taken = {step.id for source in self.run.sources for step in source.steps if isinstance(step, ToolStep)}
 
     def expect_calls_of(self, lane: Lane) -> None:
         """Note that a conversation has been answered; the answer is read when a tool is called."""
@@ -120,12 +110,11 @@ class Toolbox:
         call_site: Callable[[], str | None],
     ) -> ServeTool | ToolTicket:
         """Decide about one call; ``runs_inside`` says that its body runs in replay too, as a sub-agent's does."""
-        player = self.player
-        player.calls.append(f"tool {called.name}")
-        mode = player.settings.tool_mode(called.name)
+        run = self.run
+        run.calls.append(f"tool {called.name}")
+        mode = run.settings.tool_mode(called.name)
         if mode == "refuse":
-            player.stopped = ToolRefusedError(_refusal(called, test=player.test, call_site=call_site()))
-            player.raise_stopped()
+            run.halt(ToolRefusedError(_refusal(called, test=run.test, call_site=call_site())))
         pending = self._take_pending(called, tool_use_id, parent=parent)
         lane = f"@{lane_name}" if lane_name else pending.lane.label if pending else ""
         ticket = ToolTicket(
@@ -135,14 +124,14 @@ class Toolbox:
             parent=parent,
             tool_use_id=tool_use_id or (pending.tool_use_id if pending else None),
             rank=pending.rank if pending else None,
-            phase=player.phase,
-            began=player.now(),
-            mark=player.observer.began(player.calls[-1]),
+            phase=run.phase,
+            began=run.now(),
+            mark=run.observer.began(run.calls[-1]),
         )
         found = self._find(ticket, runs=mode == "live" or runs_inside)
         if found is not None and found.is_answer:
             return self._serve(found, ticket)
-        if found is None and not player.goes_live and mode != "live":
+        if found is None and not run.goes_live and mode != "live":
             found = self._stand_in(ticket, call_site=call_site)
             if found is None:
                 self._refuse(called, call_site=call_site())
@@ -161,13 +150,13 @@ class Toolbox:
         is_error: bool = False,
     ) -> ToolStep:
         """Record what came of a call; of a live tool in replay, remember where it differs from the recording."""
-        player = self.player
-        redact = player.reader.rules.redactor.value
+        run = self.run
+        redact = run.reader.rules.redactor.value
         step = ToolStep(
             lane=ticket.lane,
             phase=ticket.phase,
             parent=ticket.parent,
-            timing=Timing(began=ticket.began, took=player.now() - ticket.began),
+            timing=Timing(began=ticket.began, took=run.now() - ticket.began),
             rank=ticket.rank,
             hash=ticket.called.hash,
             id=ticket.id,
@@ -186,14 +175,14 @@ class Toolbox:
             ),
             is_error=is_error or failure is not None,
         )
-        if ticket.expected is not None and player.recording is not None and _is_same(step, ticket.expected):
+        if ticket.expected is not None and run.recording is not None and _is_same(step, ticket.expected):
             self._carry([ticket.expected], ticket)
-            player.finish(step, mark=ticket.mark)
+            run.finish(step, mark=ticket.mark)
             return step
         self._compare(step, ticket.expected)
         if ticket.decision is not None:
-            player.record(ticket.decision, {})
-        player.record(step, {}, mark=ticket.mark)
+            run.record(ticket.decision, {})
+        run.record(step, {}, mark=ticket.mark)
         return step
 
     def _label(self, called: ToolCalled) -> str:
@@ -235,7 +224,7 @@ class Toolbox:
     def _find(self, ticket: ToolTicket, *, runs: bool) -> _Found | None:
         """Return the recorded step of a call; with ``runs`` its body is to run, unless that was denied."""
         found = None
-        for source in self.player.sources:
+        for source in self.run.sources:
             position = source.find_tool(
                 ticket.called.hash, lane=ticket.lane, parent=ticket.parent, tool_use_id=ticket.tool_use_id
             )
@@ -251,61 +240,61 @@ class Toolbox:
 
     def _stand_in(self, ticket: ToolTicket, *, call_site: Callable[[], str | None]) -> _Found | None:
         """Return the next recorded call of the tool, where the replay mode lets one stand in for another."""
-        player = self.player
-        if player.recorded is None or not player.settings.replaying.stands_in:
+        run = self.run
+        if run.recorded is None or not run.settings.replaying.stands_in:
             return None
-        place = player.stand_ins.for_tool(ticket.called, lane=ticket.lane, parent=ticket.parent, call_site=call_site)
+        place = self.stand_ins.for_tool(ticket.called, lane=ticket.lane, parent=ticket.parent, call_site=call_site)
         if place is None:
             return None
-        step = player.recorded.steps[place]
+        step = run.recorded.steps[place]
         assert isinstance(step, ToolStep)
         self.played += 1
-        return _Found(step=step, played=player.recorded.play_tool(place, whole=True), is_answer=True)
+        return _Found(step=step, played=run.recorded.play_tool(place, whole=True), is_answer=True)
 
     def _find_repeat(self, ticket: ToolTicket, *, runs: bool) -> _Found | None:
         """Return the last of equal calls, where the settings let it be made more often than it was recorded."""
-        recorded = self.player.recorded
-        if recorded is None or self.player.goes_live or not self.player.settings.allow_repeats:
+        recorded = self.run.recorded
+        if recorded is None or self.run.goes_live or not self.run.settings.allow_repeats:
             return None
         step = recorded.last_call(ticket.called.hash, parent=ticket.parent)
         return None if step is None else _Found(step=step, played=[step], is_answer=not runs or _is_denial(step))
 
     def _serve(self, found: _Found, ticket: ToolTicket) -> ServeTool:
-        player = self.player
-        played = _as_asked_for(found.played, ticket) if player.goes_live else found.played
+        run = self.run
+        played = _as_asked_for(found.played, ticket) if run.goes_live else found.played
         self._carry(played, ticket)
         for step in played:  # what is inside is part of this run as it was of the recorded one
-            player.finish(step, mark=ticket.mark)
-        player.trail += [(step.lane, step.hash) for step in played if isinstance(step, ModelStep | HttpStep)]
+            run.finish(step, mark=ticket.mark)
+        run.trail += [(step.lane, step.hash) for step in played if isinstance(step, ModelStep | HttpStep)]
         return ServeTool(found.step)
 
     def _carry(self, entries: Sequence[Entry], ticket: ToolTicket) -> None:
         for entry in entries:
             is_inside = entry.parent != entries[-1].parent
-            began, rank = (self.player.now(), None) if is_inside else (ticket.began, ticket.rank)
-            self.player.carry(entry, began=began, rank=rank)
+            began, rank = (self.run.now(), None) if is_inside else (ticket.began, ticket.rank)
+            self.run.carry(entry, began=began, rank=rank)
 
     def _compare(self, step: ToolStep, expected: ToolStep | None) -> None:
-        if self.player.goes_live or expected is None:
+        if self.run.goes_live or expected is None:
             return
         if not _is_same(step, expected):
-            self.surprises.append(Surprise(name=step.name, recorded=_outcome(expected), now=_outcome(step)))
+            self.run.surprises.append(
+                describe.Surprise(name=step.name, recorded=_outcome(expected), now=_outcome(step))
+            )
 
     def _refuse(self, called: ToolCalled, *, call_site: str | None) -> NoReturn:
-        player = self.player
-        scene = player.scene(call_site)
-        if player.recorded is None:
-            player.diverge("missing-cassette", describe.missing_tool(scene, called, partial=player.partial))
-        steps = [step for step in player.recorded.steps if isinstance(step, ToolStep)]
+        run = self.run
+        scene = run.scene(call_site)
+        if run.recorded is None:
+            run.diverge("missing-cassette", describe.missing_tool(scene, called, partial=run.partial))
+        steps = [step for step in run.recorded.steps if isinstance(step, ToolStep)]
         times = sum(step.hash == called.hash for step in steps)
         if times:
-            player.diverge("exhausted", describe.exhausted_tool(scene, called, times=times))
+            run.diverge("exhausted", describe.exhausted_tool(scene, called, times=times))
         left = [
-            step
-            for position in player.recorded.unplayed()
-            if isinstance(step := player.recorded.steps[position], ToolStep)
+            step for position in run.recorded.unplayed() if isinstance(step := run.recorded.steps[position], ToolStep)
         ]
-        player.diverge("changed", describe.changed_tool(scene, called, left))
+        run.diverge("changed", describe.changed_tool(scene, called, left))
 
 
 def _as_asked_for(played: Sequence[Entry], ticket: ToolTicket) -> Sequence[Entry]:

@@ -258,7 +258,7 @@ def test_a_live_tool_that_says_something_else_is_a_surprise(result: str, surpris
 
     replay.done(replay.call("outer"), result)
 
-    assert len(replay.player.tools.surprises) == surprises
+    assert len(replay.player.surprises) == surprises
 
 
 def test_a_surprise_is_in_the_report_of_the_next_divergence() -> None:
