@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["cassette_of", "distinct_file_name", "file_name_of_test", "safe_file_name"]
+__all__ = ["SUFFIX", "cassette_of", "distinct_file_name", "file_name_of_test", "safe_file_name"]
 
+SUFFIX = ".jsonl"  # of a cassette
 _ILLEGAL = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _LONGEST = 180  # bytes; file systems allow 255, and a partial recording's name is longer
@@ -38,7 +39,7 @@ def distinct_file_name(name: str, *, case_matters_in: str, longest: int = _LONGE
 
 def file_name_of_test(classes: Sequence[str], name: str) -> str:
     """Return ``[Class.]test[id].jsonl``, safe, and told from names that would be the same on some file system."""
-    return distinct_file_name(".".join([*classes, name]), case_matters_in=name) + ".jsonl"
+    return distinct_file_name(".".join([*classes, name]), case_matters_in=name) + SUFFIX
 
 
 def cassette_of(nodeid: str) -> Path:

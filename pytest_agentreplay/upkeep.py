@@ -11,9 +11,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_agentreplay.cassette import Cassette, load_cassette, lock_cassette, write_cassette
+from pytest_agentreplay.cassette import (
+    Cassette,
+    is_continuation,
+    is_partial,
+    load_cassette,
+    lock_cassette,
+    write_cassette,
+)
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.errors import CassetteError
+from pytest_agentreplay.filenames import SUFFIX
 from pytest_agentreplay.reader import Reader, rule_set_for
 from pytest_agentreplay.records import Entry, HttpStep, JsonBody, ModelStep, PermissionStep, RunEnd, ToolStep
 from pytest_agentreplay.redact import redactor_for
@@ -61,7 +69,7 @@ def find_cassettes(places: Iterable[Path], *, with_partials: bool = False) -> It
     """
     for place in places:
         if place.is_dir():
-            yield from (path for path in sorted(place.rglob("*.jsonl")) if is_cassette(path, partial=with_partials))
+            yield from (path for path in sorted(place.rglob(f"*{SUFFIX}")) if is_cassette(path, partial=with_partials))
         elif place.exists():
             yield place
         else:
@@ -73,7 +81,7 @@ def is_cassette(path: Path, *, partial: bool = False) -> bool:
 
     So are the tapes of runs that went on from a cassette: no test replays them.
     """
-    if not path.is_file() or path.name.endswith(".replay.jsonl") or (_is_partial(path) and not partial):
+    if not path.is_file() or is_continuation(path) or (is_partial(path) and not partial):
         return False
     with path.open("rb") as file:
         head = file.read(4096)
@@ -87,7 +95,7 @@ def verify(path: Path, *, dialects: Dialects) -> Verdict:
     are noted.
     """
     try:
-        tape = load_cassette(path, partial=_is_partial(path))
+        tape = load_cassette(path, partial=is_partial(path))
     except CassetteError as error:
         return Verdict(path, fault=error.fault, line=error.line, remedy=error.remedy)
     reader = Reader(rule_set_for(dialects, redactor=redactor_for()))
@@ -116,7 +124,7 @@ def collect_stats(paths: Iterable[Path]) -> Stats:
     """Return what the cassettes at ``paths`` hold together.  Raises :class:`CassetteError` for a damaged one."""
     stats = Stats()
     for path in paths:
-        _count(load_cassette(path, partial=_is_partial(path)), stats)
+        _count(load_cassette(path, partial=is_partial(path)), stats)
     return stats
 
 
@@ -135,10 +143,6 @@ def _drop_steps(tape: Cassette, positions: Collection[int]) -> None:
     turns = sum(step.kind == "model" for step in kept)
     end = (tape.end or RunEnd()).model_copy(update={"turns": turns})
     write_cassette(tape.path, start=tape.start, end=end, entries=kept, messages=tape.messages)
-
-
-def _is_partial(path: Path) -> bool:
-    return path.name.endswith(".partial.jsonl")
 
 
 def _count(tape: Cassette, stats: Stats) -> None:

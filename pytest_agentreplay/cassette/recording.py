@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.cassette import lines
+from pytest_agentreplay.cassette.files import partial_path
 from pytest_agentreplay.cassette.loading import digest_of_sums
 from pytest_agentreplay.cassette.order import canonical_order
 from pytest_agentreplay.errors import CassetteError, SecretLeakError
@@ -35,17 +36,7 @@ from pytest_agentreplay.records import (
 )
 from pytest_agentreplay.redact import Redactor, find_leak
 
-__all__ = ["Recording", "continuation_path", "lock_cassette", "partial_path", "write_cassette"]
-
-
-def partial_path(path: Path) -> Path:
-    """Return where an unfinished recording of a cassette is kept."""
-    return path.with_name(path.name.removesuffix(".jsonl") + ".partial.jsonl")
-
-
-def continuation_path(path: Path) -> Path:
-    """Return where the tape of a run is kept that replayed a cassette and went on from it."""
-    return path.with_name(path.name.removesuffix(".jsonl").removesuffix(".partial") + ".replay.jsonl")
+__all__ = ["Recording", "lock_cassette", "write_cassette"]
 
 
 class Recording:

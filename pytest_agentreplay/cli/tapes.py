@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pytest_agentreplay.cassette import Cassette, load_cassette, read_cassette
+from pytest_agentreplay.cassette import Cassette, is_partial, load_cassette, read_cassette
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.filenames import cassette_of
 
@@ -20,12 +20,12 @@ def load_tape(name: str) -> Cassette:
     """
     path = Path(name)
     if path.exists():
-        return load_cassette(path, partial=_is_partial(name))
+        return load_cassette(path, partial=is_partial(path))
     if "::" in name:
         return _load_of_test(name)
     revision, colon, inside = name.partition(":")
     if colon and revision and inside:
-        return read_cassette(_show(name), path=Path(name), partial=_is_partial(name))
+        return read_cassette(_show(name), path=Path(name), partial=is_partial(Path(name)))
     return load_cassette(path)
 
 
@@ -54,7 +54,3 @@ def _show(name: str) -> bytes:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise CassetteError(f"cannot be read from git: {said[0] if said else 'it says nothing'}", path=name)
     return done.stdout
-
-
-def _is_partial(name: str) -> bool:
-    return name.endswith(".partial.jsonl")

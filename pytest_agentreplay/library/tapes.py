@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_agentreplay.cassette import Cassette, load_cassette, partial_path
+from pytest_agentreplay.cassette import Cassette, is_partial, load_cassette, partial_path
 from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.session import shown_path
 
 __all__ = ["load_tape", "words_for"]
-
-_UNFINISHED = ".partial.jsonl"
 
 
 def load_tape(path: Path) -> Cassette:
@@ -20,7 +18,7 @@ def load_tape(path: Path) -> Cassette:
     Raises :class:`CassetteError` where there is none, naming the unfinished recording of it if that is there, or none
     that can be read.
     """
-    if path.name.endswith(_UNFINISHED):
+    if is_partial(path):
         return load_cassette(path, partial=True)
     partial = partial_path(path)
     if not path.exists() and partial.exists():

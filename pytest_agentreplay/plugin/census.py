@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agentreplay.cassette import is_partial
+from pytest_agentreplay.filenames import SUFFIX
 from pytest_agentreplay.plugin.options import MARKER, cassette_name
 from pytest_agentreplay.plugin.paths import cassette_file_name
 from pytest_agentreplay.plugin.summary import ATTRIBUTE
@@ -135,7 +137,7 @@ class Census:
     def plan(self) -> Plan:
         """Return what the places that were collected whole hold and nothing asked for."""
         found = sorted(set(self._candidates()))
-        partials = tuple(path for path in found if path.name.endswith(".partial.jsonl"))
+        partials = tuple(path for path in found if is_partial(path))
         unasked = [path for path in found if path not in (*self._unplayed, *partials)]
         replays = tuple(path for path in unasked if _replays_another(path))
         spared = self._spared()
@@ -162,12 +164,12 @@ class Census:
         folders = {path.parent for path in self._unplayed}
         for place in self._places:
             if place.is_dir():
-                yield from _ours(path for folder in place.rglob("cassettes") for path in folder.rglob("*.jsonl"))
+                yield from _ours(path for folder in place.rglob("cassettes") for path in folder.rglob(f"*{SUFFIX}"))
                 yield from _ours(
-                    path for folder in folders if folder.is_relative_to(place) for path in folder.glob("*.jsonl")
+                    path for folder in folders if folder.is_relative_to(place) for path in folder.glob(f"*{SUFFIX}")
                 )
             else:
-                yield from _ours((place.parent / "cassettes" / place.stem).glob("*.jsonl"))
+                yield from _ours((place.parent / "cassettes" / place.stem).glob(f"*{SUFFIX}"))
 
 
 def _replays_another(path: Path) -> bool:

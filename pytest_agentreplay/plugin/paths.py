@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentreplay.filenames import distinct_file_name, file_name_of_test
+from pytest_agentreplay.filenames import SUFFIX, distinct_file_name, file_name_of_test
 
 __all__ = ["branch_name", "cassette_file_name", "fixture_file_name", "fixture_folder", "node_from_here"]
 
@@ -25,7 +25,7 @@ def cassette_file_name(item: pytest.Item, *, name: str | None = None) -> str:
     It is made safe for every file system, and told from those that would be the same there.
     """
     if name is not None:
-        return name.removesuffix(".jsonl") + ".jsonl"
+        return name.removesuffix(SUFFIX) + SUFFIX
     return file_name_of_test(_classes_of(item), item.name)
 
 
@@ -46,7 +46,7 @@ def fixture_file_name(fixturedef: pytest.FixtureDef[Any], request: pytest.Fixtur
     params = _params_of(fixturedef, request._pyfuncitem)
     param = f"[{','.join(params)}]" if params else ""
     name = ".".join([*classes, f"fixture.{fixture}{param}", *([] if phase == "setup" else [phase])])
-    return distinct_file_name(name, case_matters_in=fixture + param) + ".jsonl"
+    return distinct_file_name(name, case_matters_in=fixture + param) + SUFFIX
 
 
 def fixture_folder(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, *, folder: Path) -> Path:

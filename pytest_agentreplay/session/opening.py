@@ -171,8 +171,7 @@ def _continuation(tape: Cassette, path: Path, *, reader: Reader, name: str) -> R
     start = start.model_copy(
         update={"replay_of": tape.start.run_id, "task": tape.start.task, "config": tape.start.config}
     )
-    partial = path.with_name(f"{path.name.removesuffix('.jsonl')}.{(start.run_id or '')[:8]}.partial.jsonl")
-    recording = Recording(path, start, redactor=redactor, partial=partial)
+    recording = Recording(path, start, redactor=redactor, partial=partial_path(path, run=start.run_id))
     recording.know(tape.messages)
     return recording
 
