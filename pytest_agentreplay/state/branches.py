@@ -72,7 +72,8 @@ class Branches:
             row = self._row(name)
             child = self._engine.one("find_child", row.id)
             if child is not None:
-                raise BranchInUseError(f"branch {name!r} cannot be deleted: {child[0]!r} was forked from it")
+                [fork] = child
+                raise BranchInUseError(f"branch {name!r} cannot be deleted: {fork!r} was forked from it")
             gone = seal(row._replace(deleted=_now(self._clock)))
             self._engine.run("drop_cells", row.id)
             self._engine.run("drop_events", row.id)
@@ -131,10 +132,11 @@ class Branches:
         return read_branch_row(row, self._engine)
 
     def _not_found(self, name: object) -> BranchNotFoundError:
-        deleted = self._engine.one("find_deleted_named", name) if isinstance(name, str) else None
-        if deleted is None:
+        found = self._engine.one("find_deleted_named", name) if isinstance(name, str) else None
+        if found is None:
             return BranchNotFoundError(f"there is no branch {name!r} in {self._engine.path}")
-        when = datetime.datetime.fromtimestamp(deleted[0] / 1e6, tz=datetime.UTC).isoformat(timespec="seconds")
+        [deleted] = found
+        when = datetime.datetime.fromtimestamp(deleted / 1e6, tz=datetime.UTC).isoformat(timespec="seconds")
         return BranchNotFoundError(f"branch {name!r} was deleted at {when}, and what was written on it with it")
 
     def _parent_of(self, row: BranchRow) -> BranchRow | None:

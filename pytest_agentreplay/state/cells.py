@@ -6,7 +6,7 @@ A cell is one key at one version: a commit writes one, and none is ever changed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_agentreplay.errors import InvalidInputError
 from pytest_agentreplay.state.encoding import DELETED, Stored, checksum, is_text
@@ -62,9 +62,9 @@ class Cells:
         row = line.engine.one("find_own_cell", line.branch, self.shape, key, position)
         if row is None:
             raise line.gone()
-        line.saw_head(row[0])
-        version: int | None = row[1]
-        return version
+        head, version = row
+        line.saw_head(head)
+        return None if version is None else int(version)
 
     def write(self, key: str, revise: Revise) -> Version | None:
         """Commit what ``revise`` makes of the newest cell, unless that is ``None``; return the version."""
@@ -88,7 +88,7 @@ class Cells:
             self.line.head()
             for part in self.line.lineage.up_to(position):
                 rows = self.line.engine.all("list_cell_history", part.branch, self.shape, key, part.bound)
-                found += [self._checked(key, (part.branch, *row)) for row in rows]
+                found += [self._checked(key, Cell(part.branch, *fields), total) for *fields, total in rows]
         return found
 
     def keys(self, prefix: str, position: int) -> list[str]:
@@ -140,12 +140,11 @@ class Cells:
             row = line.engine.one_in_past("read_cell_in_past", len(pairs) // 2, line.branch, self.shape, key, *pairs)
         if row is None:
             raise line.gone()
-        line.saw_head(row[0])
-        return None if row[1] is None else self._checked(key, row[1:])
+        head, branch, version, kind, stored, total = row
+        line.saw_head(head)
+        return None if branch is None else self._checked(key, Cell(branch, version, kind, stored), total)
 
-    def _checked(self, key: str, row: tuple[Any, ...]) -> Cell:
-        *fields, total = row
-        cell = Cell(*fields)
+    def _checked(self, key: str, cell: Cell, total: object) -> Cell:
         if checksum(cell.branch, self.shape, key, cell.version, cell.kind, cell.stored) != total:
             raise self.line.engine.damaged(f"{self.shape} {key!r} at version {cell.version!r} has changed")
         return cell

@@ -6,17 +6,18 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.canonical import canonical_json, parse_json
 from pytest_agentreplay.errors import InvalidInputError
 from pytest_agentreplay.state.encoding import checksum, encode_json, is_text
 from pytest_agentreplay.state.engine import Row
-from pytest_agentreplay.state.line import Line, read_in_view
-from pytest_agentreplay.state.lineage import ENDLESS
+from pytest_agentreplay.state.line import Line, find_branch_row, read_in_view
+from pytest_agentreplay.state.lineage import ENDLESS, Segment
 from pytest_agentreplay.state.versions import AsOf, Version
 
-__all__ = ["NO_EVENT", "ChainCheck", "Clock", "Event", "Events"]
+__all__ = ["NO_EVENT", "ChainCheck", "Clock", "Event", "EventRow", "Events", "follows", "newest_event"]
 
 Clock: TypeAlias = Callable[[], datetime.datetime]
 
@@ -24,6 +25,24 @@ NO_EVENT = bytes(32)  # what the first event of a store is hashed with
 CHAIN_FORM = "e1:"
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+class EventRow(NamedTuple):
+    """An event as the file keeps it: ``payload`` is JSON, ``timestamp`` counts microseconds."""
+
+    branch: int
+    sequence: int
+    version: int
+    type: str
+    payload: str
+    timestamp: int
+    hash: bytes
+    sum: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is what was written."""
+        return checksum(*self[:-1]) == self.sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +90,9 @@ class Events:
             link = chain_hash(row.chain, sequence, number, type, text, occurred)
             fields = (self._line.branch, sequence, number, type, text, occurred, link)
             version = self._line.move(row, events=sequence + 1, chain=link)
-            self._line.engine.run("add_event", *fields, checksum(*fields))
-        return _event(fields, version)
+            made = EventRow(*fields, sum=checksum(*fields))
+            self._line.engine.run("add_event", *made)
+        return _event(made, version)
 
     def get(self, sequence: int, *, as_of: AsOf = None) -> Event | None:
         """Return an event by its sequence, ``None`` where there is none."""
@@ -90,10 +110,9 @@ class Events:
             self._line.head()
             if type is None:
                 return newest_event(self._line, position)[0] + 1
-            return sum(
-                self._line.engine.all("count_events_of_type", part.branch, part.bound, type)[0][0]
-                for part in self._line.lineage.up_to(position)
-            )
+            parts = self._line.lineage.up_to(position)
+            counts = [self._line.engine.one("count_events_of_type", part.branch, part.bound, type) for part in parts]
+            return sum(count for [count] in filter(None, counts))
 
     def types(self, *, as_of: AsOf = None) -> list[str]:
         """Return the types of the events, sorted."""
@@ -101,21 +120,22 @@ class Events:
         with self._line.engine.snapshot():
             self._line.head()
             parts = self._line.lineage.up_to(position)
-            return sorted({row[0] for part in parts for row in self._line.engine.all("list_types", *_ends(part))})
+            rows = [self._line.engine.all("list_types", part.branch, part.bound) for part in parts]
+            return sorted({found for [found] in chain.from_iterable(rows)})
 
     def verify_chain(self) -> ChainCheck:
         """Derive every hash again, and see that no event is missing, moved or changed."""
         with self._line.engine.snapshot():
-            row = self._line.engine.one("find_branch", self._line.branch)
+            row = find_branch_row(self._line.engine, self._line.branch)
             self._line.head()
             position = self._line.pinned
             rows = [row for part in self._line.lineage.up_to(position)[::-1] for row in self._rows(part)]
         assert row is not None
-        length, last = (row[5], row[6]) if position == ENDLESS else (len(rows), None)
+        length, last = (row.events, row.chain) if position == ENDLESS else (len(rows), None)
         return _check_chain(rows, length=length, last=last)
 
-    def _rows(self, part: Any) -> list[Row]:
-        return self._line.engine.all("list_events", part.branch, part.bound, 0, ENDLESS, -1)
+    def _rows(self, part: Segment) -> Iterator[EventRow]:
+        return map(EventRow._make, self._line.engine.all("list_events", part.branch, part.bound, 0, ENDLESS, -1))
 
     def _read(
         self, position: int, *, first: int = 0, last: int = ENDLESS, type_: str | None = None, limit: int | None = None
@@ -132,10 +152,10 @@ class Events:
         return found
 
     def _checked(self, rows: Iterable[Row]) -> Iterator[Event]:
-        for *fields, total in rows:
-            if checksum(*fields) != total:
-                raise self._line.engine.damaged(f"event {fields[1]!r} has changed")
-            yield _event(tuple(fields), self._line.version(fields[2], branch=fields[0]))
+        for row in map(EventRow._make, rows):
+            if not row.is_whole:
+                raise self._line.engine.damaged(f"event {row.sequence!r} has changed")
+            yield _event(row, self._line.version(row.version, branch=row.branch))
 
     def _position(self, as_of: AsOf, method: str, *arguments: object) -> int:
         def right(branch: str, number: int) -> str:
@@ -151,9 +171,10 @@ class Events:
 def newest_event(line: Line, position: int) -> tuple[int, bytes]:
     """Return sequence and hash of the newest event up to a position, or those of no event at all."""
     for part in line.lineage.up_to(position):
-        row = line.engine.one("find_newest_event", *_ends(part))
+        row = line.engine.one("find_newest_event", part.branch, part.bound)
         if row is not None:
-            return row[0], row[1]
+            sequence, link = row
+            return sequence, link
     return -1, NO_EVENT
 
 
@@ -163,23 +184,26 @@ def chain_hash(before: bytes, sequence: int, version: int, type: str, payload: s
     return sha256(CHAIN_FORM.encode() + canonical_json(fields)).digest()
 
 
-def _check_chain(rows: list[Row], *, length: int, last: bytes | None) -> ChainCheck:
+def follows(before: bytes, row: EventRow) -> bool:
+    """Return whether the hash of an event is that of its fields and of the event before it."""
+    return chain_hash(before, row.sequence, row.version, row.type, row.payload, row.timestamp) == row.hash
+
+
+def _check_chain(rows: list[EventRow], *, length: int, last: bytes | None) -> ChainCheck:
     before = NO_EVENT
-    for expected, (branch, sequence, version, type_, payload, timestamp, link, total) in enumerate(rows):
-        fields = (branch, sequence, version, type_, payload, timestamp, link)
-        is_whole = sequence == expected and checksum(*fields) == total
-        if not is_whole or chain_hash(before, sequence, version, type_, payload, timestamp) != link:
+    for expected, row in enumerate(rows):
+        if row.sequence != expected or not row.is_whole or not follows(before, row):
             return ChainCheck(length, first_wrong=expected)
-        before = link
+        before = row.hash
     if len(rows) != length or (last is not None and before != last):
         return ChainCheck(length, first_wrong=len(rows))
     return ChainCheck(length)
 
 
-def _event(fields: Row, version: Version) -> Event:
-    _, sequence, _, type_, payload, occurred, link = fields
-    value = parse_json(payload.encode("utf-8"))
-    return Event(sequence, version, type_, value, _EPOCH + occurred * _MICROSECOND, CHAIN_FORM + link.hex())
+def _event(row: EventRow, version: Version) -> Event:
+    payload = parse_json(row.payload.encode("utf-8"))
+    occurred = _EPOCH + row.timestamp * _MICROSECOND
+    return Event(row.sequence, version, row.type, payload, occurred, CHAIN_FORM + row.hash.hex())
 
 
 def _check_type(name: object) -> None:
@@ -191,7 +215,3 @@ def _microseconds(moment: datetime.datetime) -> int:
     if moment.tzinfo is None:
         raise InvalidInputError(f"the timestamp {moment!r} has no time zone; give one, datetime.UTC for example")
     return (moment - _EPOCH) // _MICROSECOND
-
-
-def _ends(part: Any) -> tuple[int, int]:
-    return part.branch, part.bound

@@ -7,7 +7,7 @@ from collections import defaultdict
 from pytest_agentreplay.errors import StoreFileError
 from pytest_agentreplay.state.encoding import checksum
 from pytest_agentreplay.state.engine import Engine
-from pytest_agentreplay.state.events import NO_EVENT, chain_hash
+from pytest_agentreplay.state.events import NO_EVENT, EventRow, follows
 from pytest_agentreplay.state.line import BranchRow, read_branch_row
 
 __all__ = ["verify_store"]
@@ -34,10 +34,10 @@ def _checked_commits(engine: Engine) -> defaultdict[int, list[int]]:
         if checksum(branch, shape, key, version, kind, stored) != total:
             raise engine.damaged(f"{shape} {key!r} at version {version!r} of branch {branch!r} has changed")
         commits[branch].append(version)
-    for *fields, total in engine.all("list_all_events"):
-        if checksum(*fields) != total:
-            raise engine.damaged(f"event {fields[1]!r} of branch {fields[0]!r} has changed")
-        commits[fields[0]].append(fields[2])
+    for event in map(EventRow._make, engine.all("list_all_events")):
+        if not event.is_whole:
+            raise engine.damaged(f"event {event.sequence!r} of branch {event.branch!r} has changed")
+        commits[event.branch].append(event.version)
     return commits
 
 
@@ -55,10 +55,10 @@ def _check_log(row: BranchRow, branches: dict[int, BranchRow], engine: Engine) -
     """Check the events that a branch added itself: they go on from those it was forked with."""
     own = engine.all("list_events", row.id, row.head, 0, row.events, -1)
     before, sequence = _log_at_fork(row, branches, engine)
-    for _, number, version, type_, payload, timestamp, link, _ in own:
-        if number != sequence or chain_hash(before, number, version, type_, payload, timestamp) != link:
+    for event in map(EventRow._make, own):
+        if event.sequence != sequence or not follows(before, event):
             raise _broken(row, sequence, engine)
-        before, sequence = link, sequence + 1
+        before, sequence = event.hash, sequence + 1
     if sequence != row.events or before != row.chain:
         raise _broken(row, sequence, engine)
 
@@ -69,7 +69,8 @@ def _log_at_fork(row: BranchRow, branches: dict[int, BranchRow], engine: Engine)
     while parent is not None:
         found = engine.one("find_newest_event", parent.id, bound)
         if found is not None:
-            return found[1], found[0] + 1
+            sequence, link = found
+            return link, sequence + 1
         bound = min(bound, parent.fork)
         parent = branches.get(parent.parent) if parent.parent is not None else None
     return NO_EVENT, 0

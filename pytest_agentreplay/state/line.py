@@ -14,7 +14,7 @@ from pytest_agentreplay.state.engine import Engine, Row
 from pytest_agentreplay.state.lineage import ENDLESS, Lineage, load_lineage
 from pytest_agentreplay.state.versions import AsOf, Origin, Version
 
-__all__ = ["BranchRow", "Line", "RightRead", "read_branch_row", "read_in_view", "seal"]
+__all__ = ["BranchRow", "Line", "RightRead", "find_branch_row", "read_branch_row", "read_in_view", "seal"]
 
 RightRead: TypeAlias = Callable[[str, int], str]  # of a branch and a position
 
@@ -49,9 +49,16 @@ def seal(row: BranchRow) -> BranchRow:
 
 def read_branch_row(row: Row, engine: Engine) -> BranchRow:
     """Return a row of the branches.  Raises :class:`StoreFileError` where it is not what was written."""
-    if checksum(*row[:-1]) != row[-1]:
-        raise engine.damaged(f"the row of branch {row[1]!r} has changed")
-    return BranchRow(*row)
+    read = BranchRow._make(row)
+    if checksum(*read[:-1]) != read.sum:
+        raise engine.damaged(f"the row of branch {read.name!r} has changed")
+    return read
+
+
+def find_branch_row(engine: Engine, branch: int) -> BranchRow | None:
+    """Return the row of a branch by its identity, be it deleted, and whatever its sum says."""
+    row = engine.one("find_branch", branch)
+    return None if row is None else BranchRow._make(row)
 
 
 class Line:
@@ -93,7 +100,8 @@ class Line:
         row = self.engine.one("find_head", self.branch)
         if row is None:
             raise self.gone()
-        return self.saw_head(row[0])
+        [head] = row
+        return self.saw_head(head)
 
     def saw_head(self, head: Any) -> int:
         """Remember a head that a read came across."""
@@ -132,10 +140,11 @@ class Line:
         if self.pinned != ENDLESS:
             raise ReadOnlyError(f"this is branch {self.name!r} as of {self.pinned}; write to store.at({self.name!r})")
         with self.engine.writing():
-            row = self.engine.one("find_branch", self.branch)
-            if row is None or row[8] is not None:
+            found = self.engine.one("find_branch", self.branch)
+            row = None if found is None else read_branch_row(found, self.engine)
+            if row is None or row.deleted is not None:
                 raise self.gone()
-            yield read_branch_row(row, self.engine)
+            yield row
 
     def move(self, row: BranchRow, **changes: Any) -> Version:
         """Write the next version of a branch's row; return that version."""
@@ -145,8 +154,8 @@ class Line:
 
     def gone(self) -> BranchNotFoundError:
         """Return the error of a branch that has been deleted."""
-        row = self.engine.one("find_branch", self.branch)
-        when = f" at {_shown(row[8])}" if row is not None and row[8] is not None else ""
+        row = find_branch_row(self.engine, self.branch)
+        when = f" at {_shown(row.deleted)}" if row is not None and row.deleted is not None else ""
         again = self.engine.one("find_branch_named", self.name)
         hint = "; the branch that has this name now is another one" if again is not None else ""
         return BranchNotFoundError(f"branch {self.name!r} was deleted{when}, and what was written on it with it{hint}")
@@ -162,13 +171,13 @@ class Line:
             raise self._on_another_branch(version, origin, right=right)
 
     def _on_another_branch(self, version: Version, origin: Origin, *, right: RightRead) -> HistoryUnavailableError:
-        row = self.engine.one("find_branch", origin.branch)
+        row = find_branch_row(self.engine, origin.branch)
         message = (
             f"version {version} was committed on branch {origin.name!r}, which is not in the past of {self.name!r} "
             f"({self._described()})"
         )
-        if row is None or row[8] is not None:
-            when = f" at {_shown(row[8])}" if row is not None else ""
+        if row is None or row.deleted is not None:
+            when = f" at {_shown(row.deleted)}" if row is not None and row.deleted is not None else ""
             return HistoryUnavailableError(
                 f"{message}; {origin.name!r} was deleted{when}, so nothing can be read there"
             )

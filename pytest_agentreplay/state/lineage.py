@@ -67,9 +67,10 @@ def flat(segments: Iterable[Segment]) -> tuple[int, ...]:
 def load_lineage(engine: Engine, branch: int, *, store: str) -> Lineage:
     """Return the lineage of a branch.  Raises :class:`BranchNotFoundError` where it has been deleted."""
     rows = engine.all("list_past", branch)
-    if not rows or rows[0][5] is not None:
+    segments = [Segment(number, name, start=fork, bound=bound) for number, name, fork, bound, _ in rows]
+    deleted = [at for *_, at in rows]
+    if not segments or deleted[0] is not None:
         raise BranchNotFoundError(f"there is no branch {branch} any more")
-    segments = [Segment(branch=row[0], name=row[1], start=row[2], bound=row[3]) for row in rows]
     own, *others = segments
     # A branch that had committed nothing of its own by the fork adds nothing to what the fork sees.
     kept = [part for part in others if part.start < part.bound or part.start == part.bound == FIRST_HEAD]

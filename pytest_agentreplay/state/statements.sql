@@ -35,7 +35,7 @@ WITH RECURSIVE past (id, bound, depth) AS (
     FROM past JOIN branches AS b ON b.id = past.id
     WHERE b.parent IS NOT NULL
 )
-SELECT b.id, b.name, b.fork, past.bound, b.head, b.deleted
+SELECT b.id, b.name, b.fork, past.bound, b.deleted
 FROM past JOIN branches AS b ON b.id = past.id
 ORDER BY past.depth;
 

@@ -139,7 +139,10 @@ class Store:
     def note(self, name: str) -> str | None:
         """Return what the store notes about itself under a name."""
         row = self._engine.one("find_about", name)
-        return None if row is None else row[0]
+        if row is None:
+            return None
+        [value] = row
+        return str(value)
 
     def set_note(self, name: str, value: str) -> None:
         """Note something about the store itself, outside its branches."""
