@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pytest_agentreplay.state.branches import DEFAULT, Branch, Branches
+from pytest_agentreplay.state.connection import Durability
 from pytest_agentreplay.state.documents import Documents
-from pytest_agentreplay.state.engine import Durability
 from pytest_agentreplay.state.events import ChainCheck, Event, Events
 from pytest_agentreplay.state.kv import KeyValues, Revision
 from pytest_agentreplay.state.seeding import fill_once

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_agentreplay.errors import StateError
 from pytest_agentreplay.locks import lock_file
-from pytest_agentreplay.state.engine import MEMORY
+from pytest_agentreplay.state.connection import MEMORY
 from pytest_agentreplay.state.lineage import FIRST_HEAD
 from pytest_agentreplay.state.store import Store, View
 

@@ -9,9 +9,10 @@ from functools import cached_property
 from types import TracebackType
 
 from pytest_agentreplay.state.branches import DEFAULT, Branches, add_default
+from pytest_agentreplay.state.connection import MEMORY, Durability
 from pytest_agentreplay.state.documents import Documents
 from pytest_agentreplay.state.encoding import DELETED
-from pytest_agentreplay.state.engine import MEMORY, Durability, Engine
+from pytest_agentreplay.state.engine import Engine
 from pytest_agentreplay.state.events import Clock, Events
 from pytest_agentreplay.state.integrity import verify_store
 from pytest_agentreplay.state.kv import KeyValues

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.state import open_store
-from pytest_agentreplay.state.engine import APPLICATION_ID, upgrade
+from pytest_agentreplay.state.connection import APPLICATION_ID, upgrade
 from pytest_agentreplay.state.statements import SQL, migrations, past_statement
 
 
