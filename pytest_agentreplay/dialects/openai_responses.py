@@ -215,6 +215,7 @@ _RESPONSES = Dialect(
         rb"|data: ?\[DONE\]\r?\n\r?\n\Z"
     ),
     providers=PROVIDERS,
+    groups={"instructions": "system prompt", "previous_response_id": "model's own turn", "text": "sampling"},
 )
 _COMPACT = replace(_RESPONSES, operation="compact", path=r"/responses/compact/?$", stream_end=None)
 _RETRIEVE = replace(

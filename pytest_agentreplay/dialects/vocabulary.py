@@ -165,6 +165,8 @@ class Dialect:
     format after all; ``read_message`` reads one element of the conversation; ``read_reply`` reads the bytes of an
     answer given its media type, and returns ``None`` when there is no message in them.  ``stream_end`` matches what a
     complete stream ends in: an agent that has seen it has its answer, whether the connection is closed yet or not.
+    ``groups`` says what a difference in a field is one in, for fields that other formats do not have or mean otherwise:
+    ``system prompt``, ``model's own turn``, ``sampling``.
     A dialect of method ``GET`` has answers that were asked for before: the group ``id`` of its path is what it is
     known by among the handles of a :class:`Reply`.
 
@@ -182,6 +184,16 @@ class Dialect:
     providers: Mapping[str, str] = field(default_factory=dict)
     stream_end: re.Pattern[bytes] | None = None
     method: str = "POST"
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    def group_of(self, name: str) -> str | None:
+        """Return what a difference in a field is one in, ``None`` where that is what it is in other formats."""
+        return self.groups.get(name)
+
+    def role_of(self, element: Any) -> str | None:
+        """Return whose an element of a conversation is; what brings results of tools is a tool's."""
+        message = self.message_in(element)
+        return None if message is None else "tool" if message.tool_results else message.role
 
     def call_in(self, body: Mapping[str, Any]) -> Call | None:
         """Return the call that a request body makes, or ``None`` where it makes none or is malformed."""

@@ -1,7 +1,15 @@
 """The first difference between a live run and its recording, as text a person can act on."""
 
 from pytest_agentreplay.divergence.callsite import find_call_site
-from pytest_agentreplay.divergence.changes import ABSENT, Change, alike, find_changes, find_value_changes
+from pytest_agentreplay.divergence.changes import (
+    ABSENT,
+    NO_MEANING,
+    Change,
+    Meaning,
+    alike,
+    find_changes,
+    find_value_changes,
+)
 from pytest_agentreplay.divergence.report import (
     Scene,
     Words,
@@ -14,7 +22,9 @@ from pytest_agentreplay.divergence.report import (
 
 __all__ = [
     "ABSENT",
+    "NO_MEANING",
     "Change",
+    "Meaning",
     "Scene",
     "Words",
     "alike",

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_agentreplay.canonical import canonical_json
 
-__all__ = ["ABSENT", "Change", "alike", "find_changes", "find_value_changes", "volatile_kind"]
+__all__ = ["ABSENT", "NO_MEANING", "Change", "Meaning", "alike", "find_changes", "find_value_changes", "volatile_kind"]
 
 
 class _Absent:
@@ -61,18 +61,11 @@ _ROLE_GROUPS: Mapping[str, str] = {
     "tool": "tool result",
     "function": "tool result",
 }
-_ITEM_GROUPS: Mapping[str, str] = {  # of what has a type and no role, as in OpenAI's responses
-    "compaction": "model's own turn",
-    "item_reference": "model's own turn",
-    "reasoning": "model's own turn",
-}
 _TOP_GROUPS: Mapping[str, str] = {
     "system": "system prompt",
-    "instructions": "system prompt",
     "tools": "tool schema",
     "functions": "tool schema",
     "model": "model",
-    "previous_response_id": "model's own turn",
 }
 _VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
@@ -97,15 +90,41 @@ class Change:
     group: str
 
 
-def find_changes(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
-    """Return the differences between the normal forms of two requests, in the order of the recorded one."""
+class Meaning(Protocol):
+    """Says what a wire format has of its own, ``None`` for what it has in common with others."""
+
+    def group_of(self, name: str) -> str | None:
+        """Return the group of a field of a request."""
+
+    def role_of(self, element: Any) -> str | None:
+        """Return whose an element of a conversation is: the role of a message."""
+
+
+class _NoMeaning:
+    """The meaning of a format that nobody reads."""
+
+    def group_of(self, name: str) -> None:
+        """Leave it to what formats have in common."""
+
+    def role_of(self, element: Any) -> None:
+        """Leave it to what formats have in common."""
+
+
+NO_MEANING = _NoMeaning()
+
+
+def find_changes(recorded: Mapping[str, Any], now: Mapping[str, Any], *, meaning: Meaning = NO_MEANING) -> list[Change]:
+    """Return the differences between the normal forms of two requests, in the order of the recorded one.
+
+    ``meaning`` is that of the format that both are in.
+    """
     changes: list[Change] = []
     for part in ("method", "url", "headers"):
         changes += _walk(recorded[part], now[part], path=part, group="transport")
     kinds = [form.get("kind", "json") for form in (recorded, now)]
     changes += _walk(*kinds, path="kind of body", group="transport")
     root = "$" if kinds == ["json", "json"] else "body"
-    return changes + _walk(recorded["body"], now["body"], path=root, group="")
+    return changes + _walk(recorded["body"], now["body"], path=root, group="", meaning=meaning)
 
 
 def find_value_changes(recorded: Any, now: Any) -> list[Change]:
@@ -130,58 +149,49 @@ def volatile_kind(change: Change) -> tuple[str, re.Pattern[str]] | None:
     return None
 
 
-def _walk(recorded: Any, now: Any, *, path: str, group: str) -> list[Change]:
+def _walk(recorded: Any, now: Any, *, path: str, group: str, meaning: Meaning = NO_MEANING) -> list[Change]:
     try:
         if _same(recorded, now):
             return []
         if isinstance(recorded, dict) and isinstance(now, dict):
-            return _walk_dict(recorded, now, path=path, group=group)
+            return _walk_dict(recorded, now, path=path, group=group, meaning=meaning)
         if isinstance(recorded, list) and isinstance(now, list):
-            return _walk_list(recorded, now, path=path, group=group)
+            return _walk_list(recorded, now, path=path, group=group, meaning=meaning)
     except RecursionError:  # too deep to say where: what is left is one difference
         pass
     return [Change(path=path, recorded=recorded, now=now, group=group or "body")]
 
 
-def _walk_dict(recorded: dict[str, Any], now: dict[str, Any], *, path: str, group: str) -> list[Change]:
+def _walk_dict(
+    recorded: dict[str, Any], now: dict[str, Any], *, path: str, group: str, meaning: Meaning
+) -> list[Change]:
     changes: list[Change] = []
     for key in (*recorded, *(key for key in now if key not in recorded)):
         here = f"{path}.{key}" if re.fullmatch(r"[A-Za-z_][\w-]*", key) else f"{path}[{key!r}]"
         first, second = recorded.get(key, ABSENT), now.get(key, ABSENT)
-        inner = group or _group_of_field(key, first, second)
-        changes += _walk(first, second, path=here, group=inner)
+        inner = group or meaning.group_of(key) or _group_of_field(key, first, second)
+        changes += _walk(first, second, path=here, group=inner, meaning=meaning)
     return changes
 
 
 def _group_of_field(key: str, recorded: Any, now: Any) -> str:
     if key in ("messages", "input", "contents"):
         return "user text" if isinstance(recorded, str) or isinstance(now, str) else ""
-    if key == "text" and (isinstance(recorded, dict) or isinstance(now, dict)):  # its format, not the text itself
-        return "sampling"
     return _TOP_GROUPS.get(key) or ("sampling" if key in _SAMPLING else "transport" if key == "stream" else "body")
 
 
-def _walk_list(recorded: list[Any], now: list[Any], *, path: str, group: str) -> list[Change]:
+def _walk_list(recorded: list[Any], now: list[Any], *, path: str, group: str, meaning: Meaning) -> list[Change]:
     changes: list[Change] = []
     for first, second, index in _aligned(recorded, now):
-        inner = group or _group_of_message(second if first is ABSENT else first)
-        changes += _walk(first, second, path=f"{path}[{index}]", group=inner)
+        inner = group or _group_of_message(second if first is ABSENT else first, meaning)
+        changes += _walk(first, second, path=f"{path}[{index}]", group=inner, meaning=meaning)
     return changes
 
 
-def _group_of_message(message: Any) -> str:
+def _group_of_message(message: Any, meaning: Meaning) -> str:
     if not isinstance(message, dict):
         return "user text"
-    content = message.get("content")
-    if isinstance(content, list) and any(isinstance(b, dict) and b.get("type") == "tool_result" for b in content):
-        return "tool result"
-    return _ROLE_GROUPS.get(str(message.get("role"))) or _group_of_item(str(message.get("type")))
-
-
-def _group_of_item(kind: str) -> str:
-    if kind.endswith("_output"):
-        return "tool result"
-    return "model's own turn" if kind.endswith("_call") else _ITEM_GROUPS.get(kind, "body")
+    return _ROLE_GROUPS.get(meaning.role_of(message) or str(message.get("role")), "body")
 
 
 def _aligned(recorded: Sequence[Any], now: Sequence[Any]) -> Iterable[tuple[Any, Any, int]]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pytest_agentreplay.canonical import content_hash
 from pytest_agentreplay.divergence import (
     ABSENT,
+    NO_MEANING,
     Change,
     Scene,
     Words,
@@ -203,7 +204,8 @@ def compare(
         return None
     ratings = [alike(form, now) for form in forms]
     best = ratings.index(max(ratings))
-    return Comparison(best, candidates[best], ratings[best], find_changes(forms[best], now))
+    changes = find_changes(forms[best], now, meaning=asked.dialect or NO_MEANING)
+    return Comparison(best, candidates[best], ratings[best], changes)
 
 
 def _report(scene: Scene, asked: Asked, compared: Comparison, *, served: str | None = None) -> str:

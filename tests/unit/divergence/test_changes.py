@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.divergence import Change, alike, find_changes
 from pytest_agentreplay.divergence.changes import ABSENT, volatile_kind
 from tests.unit.documents import any_json, changed_somewhere, is_same
-from tests.unit.making import said, user
+from tests.unit.making import DIALECTS, said, user
 
 
 def _form(body: Any, **head: Any) -> dict[str, Any]:
@@ -32,22 +32,15 @@ def _changes(recorded: Any, now: Any) -> list[tuple[str, Any, Any, str]]:
         ({"model": "a"}, {"model": "b"}, [("$.model", "a", "b", "model")]),
         ({"system": "a"}, {"system": "b"}, [("$.system", "a", "b", "system prompt")]),
         ({"system": [{"text": "a"}]}, {"system": [{"text": "b"}]}, [("$.system[0].text", "a", "b", "system prompt")]),
-        ({"instructions": "a"}, {"instructions": "b"}, [("$.instructions", "a", "b", "system prompt")]),
         ({"temperature": 0}, {"temperature": 1}, [("$.temperature", 0, 1, "sampling")]),
         ({"seed": 1}, {}, [("$.seed", 1, ABSENT, "sampling")]),
         ({}, {"top_p": 1}, [("$.top_p", ABSENT, 1, "sampling")]),
         ({"stream": True}, {"stream": False}, [("$.stream", True, False, "transport")]),
         ({"max_output_tokens": 1}, {"max_output_tokens": 2}, [("$.max_output_tokens", 1, 2, "sampling")]),
         ({"reasoning": {"effort": 1}}, {"reasoning": {"effort": 2}}, [("$.reasoning.effort", 1, 2, "sampling")]),
-        ({"text": {"verbosity": 1}}, {"text": {"verbosity": 2}}, [("$.text.verbosity", 1, 2, "sampling")]),
         ({"text": "a"}, {"text": "b"}, [("$.text", "a", "b", "body")]),
         ({"input": "a"}, {"input": "b"}, [("$.input", "a", "b", "user text")]),
         ({"input": "a"}, {"input": ["b"]}, [("$.input", "a", ["b"], "user text")]),
-        (
-            {"previous_response_id": "a"},
-            {"previous_response_id": "b"},
-            [("$.previous_response_id", "a", "b", "model's own turn")],
-        ),
         ({"other": 1}, {"other": 2}, [("$.other", 1, 2, "body")]),
         ({"odd key": 1}, {"odd key": 2}, [("$['odd key']", 1, 2, "body")]),
         ({"a-b": {"c_d": [1, 2]}}, {"a-b": {"c_d": [1, 3]}}, [("$.a-b.c_d[1]", 2, 3, "body")]),
@@ -71,14 +64,7 @@ def test_a_difference_has_its_path_its_values_and_its_group(recorded: Any, now: 
         ({"role": "user", "content": "a"}, "user text"),
         ({"role": "assistant", "content": "a"}, "model's own turn"),
         ({"role": "tool", "content": "a", "tool_call_id": "c"}, "tool result"),
-        ({"role": "user", "content": [{"type": "tool_result", "content": "a"}]}, "tool result"),
         ({"role": "user", "content": [{"type": "text", "text": "a"}]}, "user text"),
-        ({"type": "function_call_output", "output": "a"}, "tool result"),
-        ({"type": "computer_call_output", "output": {}}, "tool result"),
-        ({"type": "function_call", "name": "a"}, "model's own turn"),
-        ({"type": "web_search_call", "id": "a"}, "model's own turn"),
-        ({"type": "reasoning", "summary": []}, "model's own turn"),
-        ({"type": "item_reference", "id": "a"}, "model's own turn"),
         ("a", "user text"),
         ({"no": "role"}, "body"),
     ],
@@ -90,6 +76,73 @@ def test_a_difference_in_the_conversation_belongs_to_the_message_it_is_in(key: s
     (change,) = _changes({key: [message]}, {key: [changed]})
 
     assert change[3] == group
+
+
+class Theirs:
+    """A format with a field and an element of its own."""
+
+    def group_of(self, name: str) -> str | None:
+        return "system prompt" if name == "preamble" else None
+
+    def role_of(self, element: Any) -> str | None:
+        return "tool" if "outcome" in element else None
+
+
+def test_a_format_says_what_it_has_of_its_own_and_nothing_else() -> None:
+    recorded = {"preamble": "a", "model": "a", "messages": [{"role": "user", "outcome": "a"}, user("a")]}
+    now = {"preamble": "b", "model": "b", "messages": [{"role": "user", "outcome": "b"}, user("b")]}
+
+    changes = find_changes(_form(recorded), _form(now), meaning=Theirs())
+
+    assert [(change.path, change.group) for change in changes] == [
+        ("$.preamble", "system prompt"),
+        ("$.model", "model"),
+        ("$.messages[0].outcome", "tool result"),
+        ("$.messages[1].content", "user text"),
+    ]
+
+
+OWN_FIELDS: list[tuple[str, Any, Any, str, str]] = [
+    ("instructions", "a", "b", "$.instructions", "system prompt"),
+    ("previous_response_id", "a", "b", "$.previous_response_id", "model's own turn"),
+    ("text", {"verbosity": 1}, {"verbosity": 2}, "$.text.verbosity", "sampling"),
+]
+OWN_ELEMENTS: list[tuple[str, str, dict[str, Any], str]] = [
+    ("anthropic", "messages", {"role": "user", "content": [{"type": "tool_result", "content": "a"}]}, "tool result"),
+    ("anthropic", "messages", {"role": "user", "content": [{"type": "text", "text": "a"}]}, "user text"),
+    ("openai", "messages", {"role": "tool", "content": "a", "tool_call_id": "c"}, "tool result"),
+    ("openai", "messages", {"role": "developer", "content": "a"}, "system prompt"),
+    ("openai", "input", {"type": "function_call_output", "output": "a"}, "tool result"),
+    ("openai", "input", {"type": "computer_call_output", "output": {}}, "tool result"),
+    ("openai", "input", {"type": "function_call", "name": "a"}, "model's own turn"),
+    ("openai", "input", {"type": "web_search_call", "id": "a"}, "model's own turn"),
+    ("openai", "input", {"type": "reasoning", "summary": []}, "model's own turn"),
+    ("openai", "input", {"type": "compaction", "id": "a"}, "model's own turn"),
+    ("openai", "input", {"type": "item_reference", "id": "a"}, "model's own turn"),
+    ("openai", "input", {"role": "developer", "content": "a"}, "system prompt"),
+]
+
+
+@pytest.mark.parametrize(("field", "recorded", "now", "path", "group"), OWN_FIELDS, ids=[row[0] for row in OWN_FIELDS])
+def test_a_dialect_says_what_its_own_fields_are(field: str, recorded: Any, now: Any, path: str, group: str) -> None:
+    responses = DIALECTS.named("openai", "responses")
+    assert responses is not None
+
+    (change,) = find_changes(_form({field: recorded}), _form({field: now}), meaning=responses)
+
+    assert (change.path, change.group) == (path, group)
+
+
+@pytest.mark.parametrize(("provider", "key", "element", "group"), OWN_ELEMENTS)
+def test_a_dialect_says_whose_an_element_of_its_conversations_is(
+    provider: str, key: str, element: dict[str, Any], group: str
+) -> None:
+    dialect = DIALECTS.named(provider, "responses" if key == "input" else "chat")
+    assert dialect is not None
+
+    (change,) = find_changes(_form({key: [element]}), _form({key: [{**element, "x": 1}]}), meaning=dialect)
+
+    assert change.group == group
 
 
 def test_a_difference_in_a_tool_is_one_of_its_schema() -> None:
