@@ -38,7 +38,11 @@ class Verdict:
 
 @dataclass
 class Stats:
-    """What a set of cassettes holds.  ``tokens`` and ``calls`` are by provider and model."""
+    """What a set of cassettes holds.
+
+    ``messages`` are kept once and sent as often as ``references`` says.  ``outcomes`` counts how runs ended; ``calls``
+    and the tokens are by provider and model.
+    """
 
     cassettes: int = 0
     exchanges: int = 0
