@@ -32,7 +32,6 @@ from pytest_agentreplay.records import (
     ModelStep,
     RunEnd,
     RunStart,
-    Step,
     Timing,
     ToolStep,
 )
@@ -81,18 +80,10 @@ class Recording:
         self._process_lock = lock
         self._is_over = False  # an answer that arrives later is not written: the file may be another recording's now
 
-    def steps(self) -> Sequence[Step]:
-        """Return every step so far, the head first, in the order of completion."""
-        return (self.start, *self.entries)
-
     @property
     def exchanges(self) -> list[ExchangeStep]:
         """The entries that are requests with their answers."""
         return [step for step in self.entries if isinstance(step, ModelStep | HttpStep)]
-
-    def by_hash(self, request_hash: str) -> Sequence[int]:
-        """Return the positions in :attr:`exchanges` that have this hash."""
-        return [index for index, step in enumerate(self.exchanges) if step.hash == request_hash]
 
     def resume(self, steps: Iterable[Entry], messages: Mapping[str, Any]) -> None:
         """Go on from an interrupted recording, whose steps stay on file and are taken over as they are played."""
