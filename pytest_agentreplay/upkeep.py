@@ -15,7 +15,7 @@ from pytest_agentreplay.cassette import Cassette, load_cassette, lock_cassette, 
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.reader import Reader, rule_set_for
-from pytest_agentreplay.records import Entry, HttpStep, JsonBody, ModelStep, PermissionStep, RunEnd, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, JsonBody, ModelStep, PermissionStep, RunEnd, ToolStep
 from pytest_agentreplay.redact import redactor_for
 
 __all__ = ["Stats", "Verdict", "collect_stats", "drop_steps", "find_cassettes", "is_cassette", "verify"]
@@ -111,7 +111,7 @@ def verify(path: Path, *, dialects: Dialects) -> Verdict:
 
 
 def _derived_hash(step: Entry, tape: Cassette, reader: Reader) -> str | None:
-    if isinstance(step, ModelStep | HttpStep):
+    if isinstance(step, ExchangeStep):
         return reader.reread(step.request, tape.messages).hash
     return reader.read_tool_call(step.name, step.arguments).hash if isinstance(step, ToolStep) else None
 

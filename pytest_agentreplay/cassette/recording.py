@@ -27,9 +27,7 @@ from pytest_agentreplay.errors import CassetteError, SecretLeakError
 from pytest_agentreplay.records import (
     Entry,
     ExchangeStep,
-    HttpStep,
     JsonBody,
-    ModelStep,
     RunEnd,
     RunStart,
     Timing,
@@ -83,7 +81,7 @@ class Recording:
     @property
     def exchanges(self) -> list[ExchangeStep]:
         """The entries that are requests with their answers."""
-        return [step for step in self.entries if isinstance(step, ModelStep | HttpStep)]
+        return [step for step in self.entries if isinstance(step, ExchangeStep)]
 
     def resume(self, steps: Iterable[Entry], messages: Mapping[str, Any]) -> None:
         """Go on from an interrupted recording, whose steps stay on file and are taken over as they are played."""
@@ -111,7 +109,7 @@ class Recording:
             if not self._is_over:
                 self.messages.update(messages)
                 self._write(step)
-                self.added += isinstance(step, ModelStep | HttpStep | ToolStep)
+                self.added += isinstance(step, ExchangeStep | ToolStep)
 
     def carry(self, step: Entry, *, began: float, rank: int | None = None) -> None:
         """Take over a step that was served from the cassette or from the recording that is resumed.
@@ -153,14 +151,14 @@ class Recording:
 
     def _refuse_leak(self, step: Entry, messages: Mapping[str, Any]) -> None:
         fresh = {address: value for address, value in messages.items() if address not in self.messages}
-        if isinstance(step, ModelStep | HttpStep):
+        if isinstance(step, ExchangeStep):
             line = lines.encode_exchange(step, before=None)
             line["request"] = {key: value for key, value in line["request"].items() if key != "lists"}
         else:
             line = lines.encode_plain(step)
         # Hashes are ours, and a user's expression may match one by chance.
         line = {key: value for key, value in line.items() if key not in ("hash", "lane", "id", "parent")}
-        what = "An exchange" if isinstance(step, ModelStep | HttpStep) else f"A step of kind {step.kind!r}"
+        what = "An exchange" if isinstance(step, ExchangeStep) else f"A step of kind {step.kind!r}"
         for place, value in (("step", line), ("messages", list(fresh.values()))):
             leak = find_leak(value, self._redactor)
             if leak is not None:
@@ -229,7 +227,7 @@ class _Writer:
             self._last.pop(lane, None)
 
     def rows(self, step: Entry, messages: Mapping[str, Any], *, timing: bool) -> list[bytes]:
-        if not isinstance(step, ModelStep | HttpStep):
+        if not isinstance(step, ExchangeStep):
             self._latest = (step.lane, self._last.get(step.lane), [])
             line = lines.encode_plain(step)
             return [lines.seal(line | ({"timing": _timing_of(step)[0]} if timing else {}))]
@@ -316,7 +314,7 @@ def _timing_of(step: Entry) -> list[list[Any]]:
     """Return when a step began and how long it took; of an answer in pieces also their lengths, and their arrivals."""
     timing = step.timing
     began_took = [round(timing.began, 4), round(timing.took, 4)] if timing else [0.0, 0.0]
-    response = step.response if isinstance(step, ModelStep | HttpStep) else None
+    response = step.response if isinstance(step, ExchangeStep) else None
     if response is None or len(response.cuts) < 2:
         return [began_took]
     return [began_took, list(response.cuts), *([list(response.arrivals)] if response.arrivals else [])]

@@ -12,7 +12,7 @@ from pytest_agentreplay.cassette import Cassette, load_cassette, write_cassette
 from pytest_agentreplay.dialects import load_dialects
 from pytest_agentreplay.player import Player, Serve, ServeTool, recorded_for
 from pytest_agentreplay.reader import Reader, rule_set_for
-from pytest_agentreplay.records import HttpStep, ModelStep, RunEnd, ToolStep
+from pytest_agentreplay.records import ExchangeStep, RunEnd, ToolStep
 from pytest_agentreplay.redact import redactor_for
 from pytest_agentreplay.settings import Settings
 from tests.support.openai import chat_answer
@@ -352,7 +352,7 @@ def replay_alone(tape: Cassette) -> Player:
     )
     for step in tape.entries:
         name = step.lane.removeprefix("@") if step.lane.startswith("@") else None
-        if isinstance(step, ModelStep | HttpStep) and step.parent is None:
+        if isinstance(step, ExchangeStep) and step.parent is None:
             asked = reader.reread(step.request, tape.messages)
             decision = player.ask(asked, call_site=lambda: None, lane_name=name)
             assert isinstance(decision, Serve)
