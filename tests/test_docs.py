@@ -53,6 +53,14 @@ def test_the_floors_that_contributors_read_are_those_of_the_contract() -> None:
     assert told.splitlines() == contract["layers"]
 
 
+def test_contributors_are_told_of_each_folder_of_tests_and_each_script() -> None:
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/*.py")}
+    scripts = {path.name for path in (ROOT / "scripts").iterdir() if not path.name.startswith("_")}
+
+    assert set(re.findall(r"^\| `tests/(\w+)/` \|", CONTRIBUTING, flags=re.MULTILINE)) == folders
+    assert set(re.findall(r"^\| `scripts/([\w-]+)", CONTRIBUTING, flags=re.MULTILINE)) == scripts
+
+
 def test_the_architecture_page_names_each_module() -> None:
     package = Path(pytest_agentreplay.__file__).parent
     modules = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
