@@ -17,7 +17,7 @@ from pytest_agentreplay.redact import redactor_for
 from pytest_agentreplay.settings import Settings
 from tests.support.openai import chat_answer
 from tests.support.server import Answer, Seen
-from tests.support.suite import Provider, Suite, failure
+from tests.support.suite import Provider, Suite, effects, failure
 
 TOOLS = """
 from pathlib import Path
@@ -52,12 +52,6 @@ def tools(suite: Suite) -> Suite:
     """A suite beside a sub-agent and its tool."""
     suite.pytester.makepyfile(tools=TOOLS)
     return suite
-
-
-def effects(suite: Suite) -> list[str]:
-    """Return what the tools' bodies have done."""
-    path = suite.path / "effects.txt"
-    return path.read_text().splitlines() if path.exists() else []
 
 
 def steps_of(suite: Suite) -> list[dict[str, Any]]:
