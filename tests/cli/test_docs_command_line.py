@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,17 @@ def test_the_timeline_is_the_one_that_show_prints(
     assert printed(capsys, *arguments) == told
 
 
+@pytest.fixture
+def _no_module_is_left() -> Iterator[None]:
+    """Forget the modules of the example, before and after: other tests have modules of these names."""
+    for name in ("desk", "refund_desk"):
+        sys.modules.pop(name, None)
+    yield
+    for name in ("desk", "refund_desk"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.usefixtures("_no_module_is_left")
 def test_a_replay_prints_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,8 +78,6 @@ def test_a_replay_prints_what_the_page_says(
     (tmp_path / "desk.py").write_text(DESK, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    for name in ("desk", "refund_desk"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
 
     shown = printed(capsys, *arguments)
 
