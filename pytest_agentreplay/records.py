@@ -3,7 +3,8 @@
 A tape is an ordered list of steps; this module is the closed set of what a step can be.  Conversations are held by
 content address: a JSON body keeps its small fields, and for each top-level array the addresses of its elements,
 which the tape keeps once.  Unknown fields are kept, so that a tape written by a newer minor version survives a round
-trip through an older one.
+trip through an older one.  Attempts, approvals, values, signals, timers, checkpoints and errors are reserved: nothing
+writes them yet.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_agentreplay.errors import ConfigurationError, HistoryUnavailableError
 from pytest_agentreplay.player.describe import short_name
-from pytest_agentreplay.records import Entry, HttpStep, ModelStep, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, ToolStep
 from pytest_agentreplay.state import Event, Store, Version, View
 
 __all__ = ["RunLog"]
@@ -88,7 +88,7 @@ class RunLog:
 
     def state_at(self, moment: Event | Entry) -> View:
         """Return the branch as it was when a step began: that of an event, or a recorded request or tool's call."""
-        event = self._event_of(moment) if isinstance(moment, ModelStep | HttpStep | ToolStep) else moment
+        event = self._event_of(moment) if isinstance(moment, ExchangeStep | ToolStep) else moment
         if not isinstance(event, Event):
             raise ConfigurationError(f"state_at takes an event of the run or of agent_state.events, not {event!r}")
         began = event.payload.get("began") if isinstance(event.payload, dict) else None
@@ -130,7 +130,7 @@ class RunLog:
             else "the test's code"
         )
 
-    def _event_of(self, step: ModelStep | HttpStep | ToolStep) -> Event:
+    def _event_of(self, step: ExchangeStep | ToolStep) -> Event:
         """Return the event of a step; of equal requests the last, as the one that the run knows most at."""
         known = getattr(step, "id", None)
         for event in reversed(self._view.events.list(step.kind)):
@@ -141,7 +141,7 @@ class RunLog:
 
 
 def _name_of(step: Entry) -> str:
-    return short_name(step) if isinstance(step, ModelStep | HttpStep | ToolStep) else step.kind
+    return short_name(step) if isinstance(step, ExchangeStep | ToolStep) else step.kind
 
 
 def _payload_of(step: Entry, *, began: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -16,6 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.base import AbstractSyrupyExtension
 from syrupy.extensions.single_file import SingleFileSnapshotExtension
 from syrupy.location import PyTestLocation
+from syrupy.session import SnapshotSession
 from syrupy.types import PropertyFilter, PropertyMatcher, PropertyPath, SnapshotIndex
 
 from pytest_agentreplay.divergence import show_together
@@ -27,10 +28,9 @@ __all__ = [
     "AgentEventsExtension",
     "MermaidExtension",
     "explain_failure",
-    "find_goldens",
     "golden_of",
     "is_golden",
-    "key_of_module",
+    "keep_goldens",
 ]
 
 _MOST_LINES_OF_FILE = 20
@@ -104,6 +104,9 @@ class AgentEventsExtension(_Golden):
         yield from _file_diff(golden, now)
 
 
+_ENDINGS = frozenset(f".{extension.file_extension}" for extension in (AgentEventsExtension, MermaidExtension))
+
+
 def golden_of(test: pytest.Item, extension: type[AbstractSyrupyExtension]) -> SnapshotAssertion:
     """Return what compares a test's goldens of one kind.
 
@@ -112,7 +115,7 @@ def golden_of(test: pytest.Item, extension: type[AbstractSyrupyExtension]) -> Sn
     """
     options: Any = test.config.option
     return _Comparison(
-        session=test.config._syrupy,  # type: ignore[attr-defined]  # where syrupy's fixture has it from
+        session=_session_of(test.config),
         extension_class=extension,
         test_location=PyTestLocation(test),
         update_snapshots=options.update_snapshots,
@@ -142,20 +145,48 @@ def explain_failure(golden: SnapshotAssertion, *, command: str, folder: Path) ->
     return [*head, *map(str, diff), "", "If the change is meant, write the golden anew:", f"  {command}"]
 
 
-def find_goldens(test: pytest.Item) -> dict[str, AbstractSyrupyExtension]:
-    """Return the goldens that lie where those of a test do, by their paths, each with the extension whose it is."""
-    location = PyTestLocation(test)
-    extensions = (AgentEventsExtension(), MermaidExtension())
-    return {
-        found.location: extension
-        for extension in extensions
-        for found in extension.discover_snapshots(test_location=location)
-    }
+def keep_goldens(
+    config: pytest.Config, tests: Collection[pytest.Item], *, broken: Iterable[Path], of_workers: Collection[str]
+) -> None:
+    """Let the goldens of ``tests``, which did not come to compare them, not be unused: syrupy is told of a skip.
+
+    Nor are those of ``broken`` modules, which could not be collected, and of the tests that workers of pytest-xdist
+    collected, ``of_workers`` by node id, and of which none has told since.
+    """
+    session = _session_of(config)
+    _claim(session, tests)
+    session.collect_items([*tests])
+    session.select_items([*tests])
+    for test in tests:
+        session.ran_item(test.nodeid, "skipped")
+    _keep_of_lost_workers(session, of_workers)
+    for module in broken:
+        goldens = module.parent / config.option.snapshot_dirname / module.stem
+        if any(path.suffix in _ENDINGS for path in goldens.glob("*")):
+            # syrupy takes a module that it came by, and that has no tests, for one that lost them.
+            session._collected_modules.discard(PyTestLocation.module_path_key(module))
 
 
-def key_of_module(path: Path) -> str:
-    """Return what syrupy knows a test module by."""
-    return str(PyTestLocation.module_path_key(path))
+def _session_of(config: pytest.Config) -> SnapshotSession:
+    """Return syrupy's own session, from where its fixture has it."""
+    session: SnapshotSession = config._syrupy  # type: ignore[attr-defined]
+    return session
+
+
+def _claim(session: SnapshotSession, tests: Iterable[pytest.Item]) -> None:
+    """Say whose goldens are, where no test came to compare any: other extensions take such files for leftovers."""
+    for test in {test.path.parent: test for test in tests}.values():
+        for extension in (AgentEventsExtension(), MermaidExtension()):
+            for found in extension.discover_snapshots(test_location=PyTestLocation(test)):
+                session._extensions.setdefault(found.location, extension)
+
+
+def _keep_of_lost_workers(session: SnapshotSession, tests: Collection[str]) -> None:
+    """Keep the goldens of tests that no worker of pytest-xdist tells of, because it died or was stopped."""
+    reports = session._worker_reports
+    run = {nodeid for report in reports for nodeid, outcome in report["selected"].items() if outcome}
+    for report in reports[-1:]:
+        report["selected"].update(dict.fromkeys(set(tests) - run, "skipped"))
 
 
 def _name_of_test(location: PyTestLocation) -> str:

@@ -23,7 +23,7 @@ from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.filenames import SUFFIX
 from pytest_agentreplay.reader import Reader, rule_set_for
-from pytest_agentreplay.records import Entry, HttpStep, JsonBody, ModelStep, PermissionStep, RunEnd, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, JsonBody, ModelStep, PermissionStep, RunEnd, ToolStep
 from pytest_agentreplay.redact import redactor_for
 
 __all__ = ["Stats", "Verdict", "collect_stats", "drop_steps", "find_cassettes", "is_cassette", "verify"]
@@ -46,7 +46,11 @@ class Verdict:
 
 @dataclass
 class Stats:
-    """What a set of cassettes holds.  ``tokens`` and ``calls`` are by provider and model."""
+    """What a set of cassettes holds.
+
+    ``messages`` are kept once and sent as often as ``references`` says.  ``outcomes`` counts how runs ended; ``calls``
+    and the tokens are by provider and model.
+    """
 
     cassettes: int = 0
     exchanges: int = 0
@@ -115,7 +119,7 @@ def verify(path: Path, *, dialects: Dialects) -> Verdict:
 
 
 def _derived_hash(step: Entry, tape: Cassette, reader: Reader) -> str | None:
-    if isinstance(step, ModelStep | HttpStep):
+    if isinstance(step, ExchangeStep):
         return reader.reread(step.request, tape.messages).hash
     return reader.read_tool_call(step.name, step.arguments).hash if isinstance(step, ToolStep) else None
 

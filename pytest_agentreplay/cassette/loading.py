@@ -23,8 +23,6 @@ from pytest_agentreplay.records import (
     FORMAT_VERSION,
     Entry,
     ExchangeStep,
-    HttpStep,
-    ModelStep,
     RunEnd,
     RunStart,
     Step,
@@ -56,7 +54,7 @@ class Cassette:
     @cached_property
     def exchanges(self) -> tuple[ExchangeStep, ...]:
         """The entries that are requests with their answers."""
-        return tuple(step for step in self.entries if isinstance(step, ModelStep | HttpStep))
+        return tuple(step for step in self.entries if isinstance(step, ExchangeStep))
 
     def steps(self) -> Sequence[Step]:
         """Return every step, the head first."""
@@ -330,7 +328,7 @@ def _with_timing(step: Entry, row: tuple[Any, Sequence[Any]]) -> Entry:
     timing, pieces = row
     cuts, arrivals = [*pieces, (), ()][:2]
     changes: dict[str, Any] = {"timing": Timing(began=timing[0], took=timing[1]) if timing else None}
-    if cuts and isinstance(step, ModelStep | HttpStep) and step.response is not None:
+    if cuts and isinstance(step, ExchangeStep) and step.response is not None:
         found = {"cuts": tuple(map(int, cuts)), "arrivals": tuple(map(float, arrivals))}
         changes["response"] = step.response.model_copy(update=found)
     return step.model_copy(update=changes)

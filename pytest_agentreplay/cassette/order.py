@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from pytest_agentreplay.canonical import content_hash
-from pytest_agentreplay.records import Entry, HttpStep, ModelStep, PermissionStep, Timing, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, PermissionStep, Timing, ToolStep
 
 __all__ = ["canonical_order", "lane_label", "tool_label"]
 
@@ -45,7 +45,7 @@ def _in_turn(lane: _Lane) -> _Lane:
     ordered: _Lane = []
     turn: _Lane = []
     for step in lane:
-        if isinstance(step, ModelStep | HttpStep):
+        if isinstance(step, ExchangeStep):
             ordered += [*_by_call(turn), step]
             turn = []
         else:
@@ -136,7 +136,7 @@ def _name_by_content(lane: _Lane) -> str:
 
 
 def _opening_hash(lane: _Lane) -> str:
-    first = next((step for step in lane if isinstance(step, ModelStep | HttpStep)), None)
+    first = next((step for step in lane if isinstance(step, ExchangeStep)), None)
     return first.hash if first is not None else _hash_of(lane[0])
 
 
@@ -182,7 +182,7 @@ def _span(item: _Lane) -> tuple[float, float]:
 def _answers(lane: _Lane) -> str:
     answers: list[object] = []
     for step in lane:
-        if isinstance(step, ModelStep | HttpStep):
+        if isinstance(step, ExchangeStep):
             response = step.response
             kept = response.content.decode("utf-8", "surrogateescape") if response else ""
             answers.append([step.hash, response.status if response else None, kept])

@@ -25,12 +25,9 @@ from pytest_agentreplay.locks import Lock, lock_file
 from pytest_agentreplay.records import (
     Entry,
     ExchangeStep,
-    HttpStep,
     JsonBody,
-    ModelStep,
     RunEnd,
     RunStart,
-    Step,
     Timing,
     ToolStep,
 )
@@ -69,18 +66,10 @@ class Recording:
         self._process_lock = lock
         self._is_over = False  # an answer that arrives later is not written: the file may be another recording's now
 
-    def steps(self) -> Sequence[Step]:
-        """Return every step so far, the head first, in the order of completion."""
-        return (self.start, *self.entries)
-
     @property
     def exchanges(self) -> list[ExchangeStep]:
         """The entries that are requests with their answers."""
-        return [step for step in self.entries if isinstance(step, ModelStep | HttpStep)]
-
-    def by_hash(self, request_hash: str) -> Sequence[int]:
-        """Return the positions in :attr:`exchanges` that have this hash."""
-        return [index for index, step in enumerate(self.exchanges) if step.hash == request_hash]
+        return [step for step in self.entries if isinstance(step, ExchangeStep)]
 
     def resume(self, steps: Iterable[Entry], messages: Mapping[str, Any]) -> None:
         """Go on from an interrupted recording, whose steps stay on file and are taken over as they are played."""
@@ -108,7 +97,7 @@ class Recording:
             if not self._is_over:
                 self.messages.update(messages)
                 self._write(step)
-                self.added += isinstance(step, ModelStep | HttpStep | ToolStep)
+                self.added += isinstance(step, ExchangeStep | ToolStep)
 
     def carry(self, step: Entry, *, began: float, rank: int | None = None) -> None:
         """Take over a step that was served from the cassette or from the recording that is resumed.
@@ -150,14 +139,14 @@ class Recording:
 
     def _refuse_leak(self, step: Entry, messages: Mapping[str, Any]) -> None:
         fresh = {address: value for address, value in messages.items() if address not in self.messages}
-        if isinstance(step, ModelStep | HttpStep):
+        if isinstance(step, ExchangeStep):
             line = lines.encode_exchange(step, before=None)
             line["request"] = {key: value for key, value in line["request"].items() if key != "lists"}
         else:
             line = lines.encode_plain(step)
         # Hashes are ours, and a user's expression may match one by chance.
         line = {key: value for key, value in line.items() if key not in ("hash", "lane", "id", "parent")}
-        what = "An exchange" if isinstance(step, ModelStep | HttpStep) else f"A step of kind {step.kind!r}"
+        what = "An exchange" if isinstance(step, ExchangeStep) else f"A step of kind {step.kind!r}"
         for place, value in (("step", line), ("messages", list(fresh.values()))):
             leak = find_leak(value, self._redactor)
             if leak is not None:
@@ -226,7 +215,7 @@ class _Writer:
             self._last.pop(lane, None)
 
     def rows(self, step: Entry, messages: Mapping[str, Any], *, timing: bool) -> list[bytes]:
-        if not isinstance(step, ModelStep | HttpStep):
+        if not isinstance(step, ExchangeStep):
             self._latest = (step.lane, self._last.get(step.lane), [])
             line = lines.encode_plain(step)
             return [lines.seal(line | ({"timing": _timing_of(step)[0]} if timing else {}))]
@@ -308,7 +297,7 @@ def _timing_of(step: Entry) -> list[list[Any]]:
     """Return when a step began and how long it took; of an answer in pieces also their lengths, and their arrivals."""
     timing = step.timing
     began_took = [round(timing.began, 4), round(timing.took, 4)] if timing else [0.0, 0.0]
-    response = step.response if isinstance(step, ModelStep | HttpStep) else None
+    response = step.response if isinstance(step, ExchangeStep) else None
     if response is None or len(response.cuts) < 2:
         return [began_took]
     return [began_took, list(response.cuts), *([list(response.arrivals)] if response.arrivals else [])]

@@ -16,7 +16,7 @@ from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceWarnin
 from pytest_agentreplay.library.block import settings_of
 from pytest_agentreplay.library.tapes import load_tape, words_for
 from pytest_agentreplay.player.describe import short_name
-from pytest_agentreplay.records import HttpStep, ModelStep, ToolStep
+from pytest_agentreplay.records import ExchangeStep, ToolStep
 from pytest_agentreplay.session import open_replay, shown_path
 from pytest_agentreplay.taps.clients.httpx import Answers, answers_of
 from pytest_agentreplay.taps.exchange import Exchanges
@@ -92,7 +92,7 @@ class ReplayTransport:
         """The recorded steps that nothing has asked for yet, by what reports call them."""
         recorded = self._session.player.recorded
         steps = [recorded.steps[at] for at in recorded.unplayed()] if recorded is not None else []
-        return tuple(short_name(step) for step in steps if isinstance(step, ModelStep | HttpStep | ToolStep))
+        return tuple(short_name(step) for step in steps if isinstance(step, ExchangeStep | ToolStep))
 
     def close(self) -> None:
         """Do nothing: there is no connection to close."""

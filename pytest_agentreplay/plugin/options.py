@@ -48,7 +48,7 @@ _INI: tuple[tuple[str, str, str, str], ...] = (
         "string",
         "record mode of agent cassettes: none, once, new_episodes, all or rewrite",
     ),
-    ("agent_replay", "replay", "string", "what replay does with a request it does not know: strict"),
+    ("agent_replay", "replay", "string", "what replay does with a request it does not know: strict, warn or hybrid"),
     ("agent_unplayed", "unplayed", "string", "recorded steps that nothing asked for: fail, warn or ignore"),
     ("agent_ignore", "ignore", "linelist", "paths of request bodies that may vary, as '$.path' or '$.path =~ REGEX'"),
     ("agent_match_headers", "match_headers", "linelist", "further request headers that must be equal in replay"),

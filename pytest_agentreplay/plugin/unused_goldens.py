@@ -7,7 +7,8 @@ be imported.  It is told that all those were skipped, since what belongs to a sk
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ import pytest
 __all__ = ["UnusedGoldens"]
 
 _FIXTURES = frozenset({"event_snapshot", "mermaid_snapshot"})
-_ENDINGS = frozenset({".agent-events", ".mermaid"})
 _OUTPUT = "agent_golden_tests"
 
 
@@ -26,6 +26,7 @@ class UnusedGoldens:
         self._tests: dict[str, pytest.Item] = {}  # those that compare goldens, of all that were collected
         self._passed: dict[str, bool] = {}
         self._of_workers: set[str] = set()
+        self._broken: list[Path] = []
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         if not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
@@ -36,9 +37,8 @@ class UnusedGoldens:
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         report = yield
-        syrupy = getattr(collector.config, "_syrupy", None)
-        if syrupy is not None and isinstance(collector, pytest.Module) and not report.passed:
-            _forget_module(syrupy, collector)
+        if isinstance(collector, pytest.Module) and not report.passed:
+            self._broken.append(collector.path)
         return report
 
     @pytest.hookimpl(wrapper=True)
@@ -58,51 +58,18 @@ class UnusedGoldens:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, Any, Any]:
-        syrupy = getattr(session.config, "_syrupy", None)
-        if syrupy is not None:
-            self._keep(session, syrupy)
-        return (yield)
-
-    def _keep(self, session: pytest.Session, syrupy: Any) -> None:
         output = getattr(session.config, "workeroutput", None)
-        at_others: set[str] = set()
         if output is not None:
             output[_OUTPUT] = sorted(self._tests)
-            at_others = {item.nodeid for item in session.items} - set(self._passed)
-        items = [
+        # A worker of pytest-xdist does not know of what the others ran.
+        at_others = {item.nodeid for item in session.items} - set(self._passed) if output is not None else set()
+        left = [
             item
             for nodeid, item in self._tests.items()
             if not self._passed.get(nodeid, False) and nodeid not in at_others
         ]
-        _claim(syrupy, items)
-        syrupy.collect_items(items)
-        syrupy.select_items(items)
-        for item in items:
-            syrupy.ran_item(item.nodeid, "skipped")
-        _keep_of_lost_workers(syrupy, self._of_workers)
+        if (left or self._broken or self._of_workers) and session.config.pluginmanager.has_plugin("syrupy"):
+            from pytest_agentreplay.snapshots import keep_goldens
 
-
-def _claim(syrupy: Any, tests: Iterable[pytest.Item]) -> None:
-    """Say whose goldens are, where no test came to compare any: other extensions take such files for leftovers."""
-    from pytest_agentreplay.snapshots import find_goldens
-
-    for test in {test.path.parent: test for test in tests}.values():
-        for path, extension in find_goldens(test).items():
-            syrupy._extensions.setdefault(path, extension)
-
-
-def _keep_of_lost_workers(syrupy: Any, tests: set[str]) -> None:
-    """Keep the goldens of tests that no worker of pytest-xdist tells of, because it died or was stopped."""
-    reports = syrupy._worker_reports
-    run = {nodeid for report in reports for nodeid, outcome in report["selected"].items() if outcome}
-    for report in reports[-1:]:
-        report["selected"].update(dict.fromkeys(tests - run, "skipped"))
-
-
-def _forget_module(syrupy: Any, module: pytest.Module) -> None:
-    """Let a module that could not be collected, and has goldens, be none that lost its tests."""
-    goldens = module.path.parent / module.config.option.snapshot_dirname / module.path.stem
-    if any(path.suffix in _ENDINGS for path in goldens.glob("*")):
-        from pytest_agentreplay.snapshots import key_of_module
-
-        syrupy._collected_modules.discard(key_of_module(module.path))
+            keep_goldens(session.config, left, broken=self._broken, of_workers=self._of_workers)
+        return (yield)

@@ -7,10 +7,11 @@ a :class:`Recorder` to tell what comes of the live call.  Between these two and 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, pairwise, repeat
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 from pytest_agentreplay.dialects import StreamEnd
 from pytest_agentreplay.divergence import find_call_site
@@ -19,11 +20,11 @@ from pytest_agentreplay.payloads import cut
 from pytest_agentreplay.player import Player, Serve, Ticket
 from pytest_agentreplay.reader import HttpRequest
 from pytest_agentreplay.records import ExchangeStep, Response, TransportError
-from pytest_agentreplay.taps.failures import BEFORE_SENDING
+from pytest_agentreplay.taps.failures import BEFORE_SENDING, Kind, describe_failure
 from pytest_agentreplay.taps.owners import Owner, Registry
 from pytest_agentreplay.taps.reach import Reach
 
-__all__ = ["Answered", "Exchanges", "Recorder", "Sent"]
+__all__ = ["Answered", "Exchanges", "Fail", "Recorder", "Sent"]
 
 _RETRIED = frozenset({408, 409, 425, 429})
 
@@ -91,6 +92,16 @@ class Exchanges:
             return answered
         owner.player.clients.add(_user_agent(sent))
         return Recorder(owner.player, decision, keeps_length=sent.method == "HEAD")
+
+    @contextmanager
+    def recorded_by(self, recorder: Recorder, fail: Fail) -> Iterator[None]:
+        """Make the live call in this block; ``fail`` is told of what it raises."""
+        try:
+            with self.live():
+                yield
+        except BaseException as error:
+            fail(recorder, error)
+            raise
 
 
 def _as_read(sent: Sent, owner: Owner) -> HttpRequest:
@@ -197,18 +208,21 @@ class Recorder:
             self.is_done = True
             self._player.complete(self._ticket, response=self._response(truncated=truncated))
 
-    def fail(self, failure: TransportError) -> None:
-        """Record a call that has failed, before its answer or in the middle of it."""
-        if not self.is_done:
-            self.is_done = True
-            response = self._response(truncated=True) if failure.phase == "body" else None
-            self._player.complete(self._ticket, response=response, error=failure)
+    def fail(self, error: BaseException, *, failures: Any, client: str, kinds: Mapping[str, Kind]) -> None:
+        """Record a call that has failed, before its answer or in the middle of it.
 
-    def abandon(self) -> None:
-        """Forget a call that was given up: by a cancellation, say, or by an error of the agent's own."""
-        if not self.is_done:
-            self.is_done = True
+        What is none of a client's ``failures`` gives the call up, which is forgotten: a cancellation, say, or an error
+        of the agent's own.  ``kinds`` says what the client's classes mean, by name.
+        """
+        if self.is_done:
+            return
+        self.is_done = True
+        if not isinstance(error, failures):
             self._player.abandon(self._ticket)
+            return
+        failure = describe_failure(error, client=client, phase=self.phase, kinds=kinds)
+        response = self._response(truncated=True) if failure.phase == "body" else None
+        self._player.complete(self._ticket, response=response, error=failure)
 
     @property
     def phase(self) -> Literal["connect", "body"]:
@@ -231,3 +245,7 @@ class Recorder:
             arrivals=tuple(at for _, at in filled) if len(filled) > 1 else (),
             truncated=truncated,
         )
+
+
+# How a tap tells a recorder of what a live call has raised.
+Fail: TypeAlias = Callable[[Recorder, BaseException], None]

@@ -75,8 +75,8 @@ def test_it():
 class Oracle:
     """A provider of answers that are all different, and name the question they answer."""
 
-    streamed: bool = False
-    chance: random.Random = field(default_factory=random.Random)
+    streamed: bool
+    chance: random.Random
     run: str | None = None  # whose questions count: one of a killed process may come late
     asked: list[str] = field(default_factory=list)
     awaited: int = 0
@@ -175,7 +175,7 @@ def test_a_recording_killed_at_a_random_moment_loses_no_answer_and_goes_on_from_
     streamed, threads, has_old = bool(moment & 1), (4 if moment & 2 else 1), bool(moment & 4)
     suite, old = interrupted.suite, b""
     if has_old:
-        interrupted.provider.respond = Oracle(streamed=streamed).respond
+        interrupted.provider.respond = Oracle(streamed, chance).respond
         interrupted.write(threads=threads, streamed=streamed, today="Sunday")
         suite.record()
         old = suite.cassette().read_bytes()

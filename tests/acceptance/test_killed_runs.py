@@ -48,7 +48,7 @@ class Provider:
         if seen.json()["messages"][-1]["content"] == MORE:
             answer = chat_stream(["No", "thing", "."])
             chunks = answer.chunks or ()
-            return Answer(headers=answer.headers, chunks=_fatal(chunks, seen) if is_fatal else chunks)  # type: ignore[arg-type]
+            return Answer(headers=answer.headers, chunks=_fatal(chunks, seen) if is_fatal else chunks)
         if is_fatal:
             _kill(seen)
         return asking_for(("look", {"order": "A-1042"}), ("pay", {"cents": 5990}))(seen)

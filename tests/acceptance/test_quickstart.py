@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentreplay.cli import main
 from tests.support.openai import chat_answer
 from tests.support.server import serving
 
@@ -52,3 +54,11 @@ def test_the_readmes_example_is_recorded_once_and_then_needs_no_provider(
     replayed.assert_outcomes(passed=1)
     assert len(provider.seen) == 1
     assert (pytester.path / "cassettes" / "test_capital" / "test_the_capital_of_france.jsonl").is_file()
+
+
+def test_the_cassettes_of_the_examples_are_whole_and_of_the_rules_of_today(capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["verify", "--json", str(ROOT / "examples")])
+
+    verdicts = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert [verdict["note"] for verdict in verdicts] == [None, None]  # else: record them again, as their READMEs say

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.server import Answer, Seen
-from tests.support.suite import Provider, Suite, echo
+from tests.support.suite import Provider, Suite, echo, said
 
 TWO = """
 import pytest
@@ -20,13 +18,6 @@ def test_two():
     ask("two")
     ask("three")
 """
-
-
-def said(result: pytest.RunResult) -> list[str]:
-    """Return our lines of a run's output, the header's aside."""
-    lines = result.outlines
-    start = next(index for index, line in enumerate(lines) if line.startswith("collected "))
-    return [line for line in lines[start:] if line.startswith(("agent cassettes:", "  recorded", "  unfinished"))]
 
 
 def test_the_header_names_the_default_modes(suite: Suite) -> None:

@@ -38,11 +38,6 @@ def unfinished(suite: Suite, provider: Provider) -> Suite:
     return suite
 
 
-def asked(provider: Provider) -> list[str]:
-    """Return what the provider was asked, in order."""
-    return [seen.json()["messages"][-1]["content"] for seen in provider.seen]
-
-
 def test_a_process_that_dies_leaves_what_was_answered(suite: Suite) -> None:
     write(suite, "one", "two", then=KILLED)
 
@@ -62,7 +57,7 @@ def test_none_fails_naming_the_unfinished_recording(unfinished: Suite, provider:
     assert report.startswith("ReplayDivergenceError: No cassette: ")
     assert "cassettes/test_it/test_it.partial.jsonl" in report
     assert "pytest test_it.py::test_it --record-mode=once" in report
-    assert asked(provider) == []
+    assert provider.questions == []
 
 
 def test_once_goes_on_from_it_and_says_so(unfinished: Suite, provider: Provider) -> None:
@@ -72,7 +67,7 @@ def test_once_goes_on_from_it_and_says_so(unfinished: Suite, provider: Provider)
     provider.stop()
 
     result.assert_outcomes(passed=1)
-    assert asked(provider) == ["three"]
+    assert provider.questions == ["three"]
     assert unfinished.cassettes() == ["cassettes/test_it/test_it.jsonl"]
     shown = [line for line in result.outlines if "cassettes/test_it/test_it.jsonl" in line]
     assert any("2" in line and ("unfinished" in line or "resumed" in line) for line in shown)
@@ -85,7 +80,7 @@ def test_rewrite_starts_over(unfinished: Suite, provider: Provider) -> None:
     result = unfinished.run("--record-mode=rewrite")
 
     result.assert_outcomes(passed=1)
-    assert asked(provider) == ["one", "two", "three"]
+    assert provider.questions == ["one", "two", "three"]
     assert unfinished.cassettes() == ["cassettes/test_it/test_it.jsonl"]
 
 
@@ -97,7 +92,7 @@ def test_a_torn_last_line_costs_that_exchange_alone(unfinished: Suite, provider:
     result = unfinished.run("--record-mode=once")
 
     result.assert_outcomes(passed=1)
-    assert asked(provider) == ["two"]
+    assert provider.questions == ["two"]
 
 
 def test_a_test_that_fails_after_its_last_answer_still_writes_its_cassette(suite: Suite, provider: Provider) -> None:

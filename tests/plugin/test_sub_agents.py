@@ -12,12 +12,12 @@ from pytest_agentreplay.cassette import Cassette, load_cassette, write_cassette
 from pytest_agentreplay.dialects import load_dialects
 from pytest_agentreplay.player import Player, Serve, ServeTool, recorded_for
 from pytest_agentreplay.reader import Reader, rule_set_for
-from pytest_agentreplay.records import HttpStep, ModelStep, RunEnd, ToolStep
+from pytest_agentreplay.records import ExchangeStep, RunEnd, ToolStep
 from pytest_agentreplay.redact import redactor_for
 from pytest_agentreplay.settings import Settings
 from tests.support.openai import chat_answer
 from tests.support.server import Answer, Seen
-from tests.support.suite import Provider, Suite, failure
+from tests.support.suite import Provider, Suite, effects, failure
 
 TOOLS = """
 from pathlib import Path
@@ -52,12 +52,6 @@ def tools(suite: Suite) -> Suite:
     """A suite beside a sub-agent and its tool."""
     suite.pytester.makepyfile(tools=TOOLS)
     return suite
-
-
-def effects(suite: Suite) -> list[str]:
-    """Return what the tools' bodies have done."""
-    path = suite.path / "effects.txt"
-    return path.read_text().splitlines() if path.exists() else []
 
 
 def steps_of(suite: Suite) -> list[dict[str, Any]]:
@@ -352,7 +346,7 @@ def replay_alone(tape: Cassette) -> Player:
     )
     for step in tape.entries:
         name = step.lane.removeprefix("@") if step.lane.startswith("@") else None
-        if isinstance(step, ModelStep | HttpStep) and step.parent is None:
+        if isinstance(step, ExchangeStep) and step.parent is None:
             asked = reader.reread(step.request, tape.messages)
             decision = player.ask(asked, call_site=lambda: None, lane_name=name)
             assert isinstance(decision, Serve)

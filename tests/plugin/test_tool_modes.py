@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.openai import completion
+from tests.support.openai import call, completion
 from tests.support.server import Answer, Seen, answer_json
-from tests.support.suite import Provider, Suite, failure
+from tests.support.suite import Provider, Suite, effects, failure, said
 
 TOOLS = """
 from pathlib import Path
@@ -49,19 +49,6 @@ def tools(suite: Suite) -> Suite:
 
 def degrees(suite: Suite, count: int) -> None:
     (suite.path / "degrees.txt").write_text(str(count))
-
-
-def effects(suite: Suite) -> list[str]:
-    """Return what the tools' bodies have done."""
-    path = suite.path / "effects.txt"
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def said(result: pytest.RunResult) -> list[str]:
-    """Return our lines at the end of a run."""
-    lines = result.outlines
-    start = next(index for index, line in enumerate(lines) if line.startswith("collected "))
-    return [line for line in lines[start:] if line.startswith(("agent cassettes:", "  recorded", "  unfinished"))]
 
 
 # An agent that looks the weather up, and asks the model with what it got.
@@ -563,10 +550,6 @@ def test_rules_that_change_derive_the_hashes_of_calls_anew(tools: Suite) -> None
     result.assert_outcomes(passed=1)
 
 
-def told(id: str, name: str, **arguments: Any) -> dict[str, Any]:  # noqa: A002 - the wire's own word
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-
-
 PLAIN_LOOP = """
 import json
 import pytest
@@ -599,9 +582,9 @@ def test_tools_that_nobody_wrapped_are_told_by_the_conversation_in_openais_forma
     tools: Suite, provider: Provider
 ) -> None:
     answers = [
-        completion(None, tool_calls=[told("c1", "double", n=1)]),
-        completion(None, tool_calls=[told("c2", "weather", city="Oslo"), told("c1", "double", n=2)]),
-        completion(None, tool_calls=[told("c3", "double", n=3)]),
+        completion(None, tool_calls=[call("c1", "double", n=1)]),
+        completion(None, tool_calls=[call("c2", "weather", city="Oslo"), call("c1", "double", n=2)]),
+        completion(None, tool_calls=[call("c3", "double", n=3)]),
         completion("fine"),
     ]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.support.openai import completion
+from tests.support.openai import call, completion
 from tests.support.server import Answer, Seen, answer_json
-from tests.support.suite import Provider, Suite, echo, failure
+from tests.support.suite import Provider, Suite, echo, effects, failure
 
 # What the suites' tests import as `tools`: each run of a body leaves a line in a file.
 TOOLS = """
@@ -66,12 +65,6 @@ def tools(suite: Suite) -> Suite:
     """A suite beside a module of recorded tools."""
     suite.pytester.makepyfile(tools=TOOLS)
     return suite
-
-
-def effects(suite: Suite) -> list[str]:
-    """Return what the tools' bodies have done."""
-    path = suite.path / "effects.txt"
-    return path.read_text().splitlines() if path.exists() else []
 
 
 def tool_lines(suite: Suite, name: str = "test_it/test_it.jsonl") -> list[dict[str, Any]]:
@@ -838,10 +831,6 @@ def test_a_tool_that_still_runs_when_its_test_ends_keeps_the_recording_unfinishe
         ["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (0 exchanges, 1 tool calls)*"]
     )
     assert tools.cassettes() == ["cassettes/test_it/test_it.partial.jsonl"]
-
-
-def call(id: str, name: str, **arguments: Any) -> dict[str, Any]:  # noqa: A002 - the wire's own word
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
 def turns(*answers: dict[str, Any]) -> Any:

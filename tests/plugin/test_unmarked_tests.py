@@ -69,7 +69,7 @@ def test_a_stream_comes_chunk_by_chunk(suite: Suite, provider: Provider, client:
         first = suite.path / "first-chunk"
         first.unlink(missing_ok=True)
         answer = chat_stream(["one", "two", "three"], gap=0.005)
-        return Answer(headers=answer.headers, chunks=held_back(answer, until=first))  # type: ignore[arg-type]
+        return Answer(headers=answer.headers, chunks=held_back(answer, until=first))
 
     provider.respond = respond
     read = """

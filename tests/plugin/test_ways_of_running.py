@@ -304,7 +304,7 @@ def test_the_suite_is_recorded_and_replayed(
         monkeypatch.setenv(name, value)
 
     recorded = run(ways_suite, "--record-mode=once", *way.args, *way.recording, leave_out=way.leave_out)
-    asked = texts_asked(provider)
+    asked = provider.questions
     written = contents(ways_suite)
     provider.stop()
     replayed = run(ways_suite, *way.args, leave_out=way.leave_out)
@@ -325,11 +325,6 @@ def run(suite: Suite, *args: str, leave_out: tuple[str, ...] = RARELY_NEEDED) ->
     """Run the suite in a process of its own."""
     without = [part for name in leave_out for part in ("-p", f"no:{name}")]
     return suite.pytester.runpytest_subprocess(*without, *args, timeout=300)
-
-
-def texts_asked(provider: Provider) -> list[str]:
-    """Return the text of each question that reached the provider."""
-    return [seen.json()["messages"][-1]["content"] for seen in provider.seen]
 
 
 def contents(suite: Suite) -> dict[str, bytes]:
@@ -392,7 +387,7 @@ def test_a_test_that_is_run_again_goes_on_from_what_its_failed_attempt_recorded(
     suite.write(FLAKY)
 
     recorded = run(suite, "--record-mode=once", "--reruns=2", leave_out=XDIST)
-    asked = texts_asked(provider)
+    asked = provider.questions
     provider.stop()
     replayed = run(suite, "--reruns=2", leave_out=XDIST)
 

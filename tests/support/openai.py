@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.support.server import Answer, answer_events, answer_json
@@ -20,6 +21,11 @@ def completion(text: str | None, *, tool_calls: list[dict[str, Any]] | None = No
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if tool_calls else "stop"}],
         "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
     }
+
+
+def call(id: str, name: str, **arguments: Any) -> dict[str, Any]:  # noqa: A002 - the wire's own word
+    """Return a call of a tool, as a model asks for it."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
 def chat_answer(text: str, *, delay: float = 0.0) -> Answer:

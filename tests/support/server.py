@@ -8,7 +8,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,7 +35,7 @@ class Answer:
     status: int = 200
     headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)
     body: bytes = b""
-    chunks: Sequence[bytes] | None = None
+    chunks: Iterable[bytes] | None = None
     gap: float = 0.0
     delay: float = 0.0
     cut_after: int | None = None  # close the connection after so many chunks

@@ -75,6 +75,11 @@ class Provider:
         return self.server.seen
 
     @property
+    def questions(self) -> list[str]:
+        """The last message of each chat request that has reached it."""
+        return [seen.json()["messages"][-1]["content"] for seen in self.seen]
+
+    @property
     def url(self) -> str:
         """Where it is, or was."""
         return self.server.url
@@ -185,6 +190,19 @@ def failure(result: pytest.RunResult, test: str = "test_it") -> str:
     failed = [report for report in result.reprec.getreports("pytest_runtest_logreport") if report.failed]  # type: ignore[attr-defined]
     [report] = [report for report in failed if report.nodeid.endswith(f"::{test}")]
     return report.longreprtext
+
+
+def said(result: pytest.RunResult) -> list[str]:
+    """Return our lines of a run's output, the header's aside."""
+    lines = result.outlines
+    start = next(index for index, line in enumerate(lines) if line.startswith("collected "))
+    return [line for line in lines[start:] if line.startswith(("agent cassettes:", "  recorded", "  unfinished"))]
+
+
+def effects(suite: Suite) -> list[str]:
+    """Return what the bodies of a suite's tools have done, as they noted it."""
+    path = suite.path / "effects.txt"
+    return path.read_text().splitlines() if path.exists() else []
 
 
 def _left_out(names: Iterable[str] = _LEFT_OUT) -> list[str]:

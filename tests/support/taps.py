@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -82,15 +81,3 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     """Return the steps of a cassette as they stand in the file."""
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     return [line for line in lines if line["kind"] in ("model", "http")]
-
-
-def sooner_or_later(claim: Callable[[], bool]) -> bool:
-    """Return whether a claim about time holds in one of a few tries: the machine may be doing something else."""
-    return any(claim() for _ in range(4))
-
-
-def timed(act: Callable[[], T]) -> tuple[float, T]:
-    """Return how long something took, in seconds, and what came of it."""
-    started = time.perf_counter()
-    result = act()
-    return time.perf_counter() - started, result

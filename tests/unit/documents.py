@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 
-__all__ = ["any_json", "any_text", "changed_somewhere", "is_same", "spelled"]
+__all__ = ["any_json", "any_text", "changed_somewhere", "is_same", "places", "spelled"]
 
 
 def _without_pairs(text: str) -> str:
@@ -122,8 +123,7 @@ def _kind_of(value: Any) -> str:
 
 def changed_somewhere(value: Any, random: Random) -> Any:
     """Return a copy of ``value`` with one thing changed at a random place; now and then it means the same."""
-    places = list(_places(value, ()))
-    place = random.choice(places)
+    place = random.choice(list(places(value)))
     holder = [copy.deepcopy(value)]
     parent: Any = holder
     for step in (0, *place)[:-1]:
@@ -133,11 +133,12 @@ def changed_somewhere(value: Any, random: Random) -> Any:
     return holder[0]
 
 
-def _places(value: Any, place: tuple[Any, ...]) -> Any:
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of every value in a JSON value, its own first, each as the steps to it."""
     yield place
     items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, element in items:
-        yield from _places(element, (*place, step))
+        yield from places(element, (*place, step))
 
 
 def _change(parent: Any, step: Any, random: Random) -> None:

@@ -15,7 +15,7 @@ from pytest_agentreplay.normalize import NormalRules
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Response, Usage
 from tests.support.openai_responses import calls, response, says, stream_of, thinks
-from tests.unit.documents import any_json
+from tests.unit.documents import any_json, places
 from tests.unit.making import CHAT, JSON, RESPONSES, chat, make_reader, post, user
 
 DIALECTS = load_dialects()
@@ -339,15 +339,8 @@ RESPONSE_EVENTS = stream_of(RESPONSE)[1:-1]
 ODD = [None, 5, -1, 1.5, True, "x", "", [], {}, [5], [None], ["x"], [[1]], {"a": 1}, [{}], [{"a": 1}], "\ud800", 2**70]
 
 
-def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield place
-    items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, element in items:
-        yield from _places(element, (*place, step))
-
-
 def _damaged(value: Any) -> Iterator[Any]:
-    for place in list(_places(value))[1:]:
+    for place in list(places(value))[1:]:
         for odd in ODD:
             changed = copy.deepcopy(value)
             parent = changed

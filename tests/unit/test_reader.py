@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from pytest_agentreplay.divergence import find_changes
 from pytest_agentreplay.payloads import cut
 from pytest_agentreplay.reader import HttpRequest, Reader
 from pytest_agentreplay.records import Response
-from tests.unit.documents import any_json, changed_somewhere, is_same, spelled
+from tests.unit.documents import any_json, changed_somewhere, is_same, places, spelled
 from tests.unit.making import CHAT, JSON, chat, conversation, make_reader, post, user
 
 GENERIC = "https://api.example.com/v1/thing"
@@ -252,13 +252,6 @@ BY_PRESENCE: dict[str, tuple[tuple[Any, ...], ...]] = {
 BODIES = {CHAT: OPENAI_BODY, MESSAGES: ANTHROPIC_BODY}
 
 
-def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield place
-    items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, element in items:
-        yield from _places(element, (*place, step))
-
-
 def _changed_at(body: Any, place: tuple[Any, ...], change: Callable[[Any, Any], None]) -> Any:
     changed = copy.deepcopy(body)
     parent = changed
@@ -308,7 +301,7 @@ def test_any_change_outside_the_normalised_places_counts_and_none_inside_does(
     recorded = _hash(post(body, url=url), reader)
     form = _form(post(body, url=url), reader)
 
-    for place in list(_places(body))[1:]:
+    for place in list(places(body))[1:]:
         changed = _changed_at(body, place, change)
         request = post(changed, url=url)
         covering = next((free for free in BY_PRESENCE[url] if place[: len(free)] == free), None)

@@ -22,8 +22,8 @@ from pytest_agentreplay.taps.clients.aiohttp_objects import (
     read_body,
     reader_class,
 )
-from pytest_agentreplay.taps.exchange import Answered, Exchanges, Recorder, Sent
-from pytest_agentreplay.taps.failures import Kind, describe_failure, os_error
+from pytest_agentreplay.taps.exchange import Answered, Exchanges, Fail, Recorder, Sent
+from pytest_agentreplay.taps.failures import Kind, os_error
 
 __all__ = ["tap_aiohttp"]
 
@@ -62,7 +62,7 @@ def tap_aiohttp(client: ModuleType, exchanges: Exchanges) -> Iterator[tuple[type
 class _Teed:
     """What a reader pulls of a live answer, each piece kept; no generator, as :class:`PullRecorded` is none."""
 
-    def __init__(self, live: Any, recorder: Recorder, fail: Callable[[BaseException], None]) -> None:
+    def __init__(self, live: Any, recorder: Recorder, fail: Fail) -> None:
         self._live = live
         self._recorder = recorder
         self._fail = fail
@@ -74,7 +74,7 @@ class _Teed:
         try:
             data, ends_chunk = await self._live.readchunk()
         except BaseException as error:
-            self._fail(error)
+            self._fail(self._recorder, error)
             raise
         self._recorder.chunk(data)
         is_last = self._live.at_eof()
@@ -106,12 +106,9 @@ class _Tap:
                 if decision.error is not None and decision.failed_before_sending:
                     raise self._exception(decision.error, request)
                 return self._connection(connector, request, decision)
-            try:
-                with self._exchanges.live():
-                    connection = await real(connector, request, *args, **options)
-            except BaseException as error:
-                self._fail(decision, error, kinds=_KINDS_OF_CONNECTING, timer=request._timer)
-                raise
+            fail = functools.partial(self._fail, kinds=_KINDS_OF_CONNECTING, timer=request._timer)
+            with self._exchanges.recorded_by(decision, fail):
+                connection = await real(connector, request, *args, **options)
             connection.__dict__[STATE] = decision
             return connection
 
@@ -141,21 +138,18 @@ class _Tap:
         self, real: Callable[..., Awaitable[Any]], response: Any, connection: Any, *, recorder: Recorder
     ) -> None:
         is_decoded = getattr(connection.protocol, _DECODES, True)
+        fail = functools.partial(self._fail, kinds=_KINDS, timer=response._timer)
         try:
             await real(response, connection)
         except BaseException as error:
-            self._fail(recorder, error, kinds=_KINDS, timer=response._timer)
+            fail(recorder, error)
             raise
         recorder.head(response.status, response.headers.items(), is_decoded=is_decoded)
         live = response.content
         if live.at_eof() and not live.total_bytes:
             recorder.finish()
         else:
-            response.content = self._reader(
-                _Teed(live, recorder, functools.partial(self._fail, recorder, kinds=_KINDS, timer=response._timer)),
-                live,
-                recorder,
-            )
+            response.content = self._reader(_Teed(live, recorder, fail), live, recorder)
 
     async def _start_recorded(
         self, real: Callable[..., Awaitable[Any]], response: Any, connection: Any, *, answered: Answered
@@ -188,10 +182,7 @@ class _Tap:
     def _fail(self, recorder: Recorder, error: BaseException, *, kinds: Mapping[str, Kind], timer: Any) -> None:
         if isinstance(error, asyncio.CancelledError) and getattr(timer, "_cancelled", False):
             error, kinds = TimeoutError(), _KINDS  # aiohttp's own total timeout, which it tells so from here on
-        if isinstance(error, self._client.ClientError | OSError | TimeoutError):
-            recorder.fail(describe_failure(error, client=_NAME, phase=recorder.phase, kinds=kinds))
-        else:
-            recorder.abandon()
+        recorder.fail(error, failures=self._client.ClientError | OSError, client=_NAME, kinds=kinds)
 
     def _exception(self, error: TransportError, asked: Any) -> Exception:
         """Return the exception that this was recorded from, or its nearest kin here; ``asked`` is what failed."""

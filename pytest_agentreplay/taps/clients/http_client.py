@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from pytest_agentreplay.records import TransportError
-from pytest_agentreplay.taps.clients.wire import Dechunker, RecordedSocket, recorded_socket, tee_response
+from pytest_agentreplay.taps.clients.wire import Dechunker, RecordedSocket, full_url, recorded_socket, tee_response
 from pytest_agentreplay.taps.exchange import Answered, Exchanges, Recorder, Sent
-from pytest_agentreplay.taps.failures import Kind, describe_failure, os_error
+from pytest_agentreplay.taps.failures import Kind, os_error
 
 __all__ = ["tap_http_client"]
 
@@ -23,7 +23,7 @@ _STATE = "_agent_replay"
 _NAME = "http.client"
 _KINDS_OF_SENDING: Mapping[str, Kind] = {"TimeoutError": "connect-timeout", "OSError": "connect"}
 _KINDS: Mapping[str, Kind] = {"TimeoutError": "read-timeout", "HTTPException": "protocol"}
-_ABSOLUTE = ("http://", "https://")
+_FAILURES = OSError | http.client.HTTPException
 
 
 def tap_http_client(client: ModuleType, exchanges: Exchanges) -> Iterator[tuple[type, str, Callable[..., Any]]]:
@@ -66,12 +66,8 @@ class _Tap:
                 return self._getresponse(connection)
             if not isinstance(state, Recorder):
                 return self._getresponse(connection)
-            try:
-                with self._exchanges.live():
-                    response = self._getresponse(connection)
-            except BaseException as error:
-                _fail(state, error)
-                raise
+            with self._exchanges.recorded_by(state, _fail):
+                response = self._getresponse(connection)
             tee_response(response, state, _fail)
             return response
 
@@ -90,12 +86,8 @@ class _Tap:
         else:
             if isinstance(connection.sock, RecordedSocket):
                 connection.sock = None
-            try:
-                with self._exchanges.live():
-                    self._send(connection, outgoing.data)
-            except BaseException as error:
-                _fail(decision, error, kinds=_KINDS_OF_SENDING)
-                raise
+            with self._exchanges.recorded_by(decision, _fail_to_send):
+                self._send(connection, outgoing.data)
         connection.__dict__[_STATE] = decision
 
 
@@ -139,8 +131,7 @@ class _Outgoing:
         """Return the whole request."""
         assert self._head is not None
         method, target = self._target
-        url = target if target.startswith(_ABSOLUTE) else _origin(connection) + target
-        return Sent(method=method, url=url, headers=list(self._head.items()), content=self._body)
+        return Sent(method=method, url=_url(connection, target), headers=list(self._head.items()), content=self._body)
 
     def _read_head(self, head: bytes) -> None:
         first, _, fields = head.partition(b"\r\n")
@@ -170,19 +161,20 @@ class _Lines:
         return next(self._lines, b"")
 
 
-def _origin(connection: Any) -> str:
+def _url(connection: Any, target: str) -> str:
     host, port = connection._tunnel_host, connection._tunnel_port
     if host is None:
         host, port = connection.host, connection.port
     scheme = "https" if isinstance(connection, http.client.HTTPSConnection) else "http"
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    return full_url(target, scheme=scheme, host=host, port=port)
 
 
-def _fail(recorder: Recorder, error: BaseException, *, kinds: Mapping[str, Kind] = _KINDS) -> None:
-    if isinstance(error, OSError | http.client.HTTPException):
-        recorder.fail(describe_failure(error, client=_NAME, phase=recorder.phase, kinds=kinds))
-    else:
-        recorder.abandon()
+def _fail(recorder: Recorder, error: BaseException) -> None:
+    recorder.fail(error, failures=_FAILURES, client=_NAME, kinds=_KINDS)
+
+
+def _fail_to_send(recorder: Recorder, error: BaseException) -> None:
+    recorder.fail(error, failures=_FAILURES, client=_NAME, kinds=_KINDS_OF_SENDING)
 
 
 def _exception(error: TransportError) -> Exception:

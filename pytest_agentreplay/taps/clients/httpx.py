@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from pytest_agentreplay.records import TransportError
-from pytest_agentreplay.taps.exchange import Answered, Exchanges, Recorder, Sent
-from pytest_agentreplay.taps.failures import Kind, describe_failure
+from pytest_agentreplay.taps.exchange import Answered, Exchanges, Fail, Recorder, Sent
+from pytest_agentreplay.taps.failures import Kind
 
 __all__ = ["Answers", "answers_of", "tap_httpx"]
 
@@ -102,12 +102,8 @@ class _Tap:
             decision = self._exchanges.decide(_sent(request))
             if isinstance(decision, Answered):
                 return self._answer(decision, request)
-            try:
-                with self._exchanges.live():
-                    response = real(transport, request)
-            except BaseException as error:
-                self._fail(decision, error)
-                raise
+            with self._exchanges.recorded_by(decision, self._fail):
+                response = real(transport, request)
             decision.head(response.status_code, response.headers.multi_items())
             response.stream = self._streams.tee(response.stream, decision, self._fail)
             return response
@@ -125,12 +121,8 @@ class _Tap:
             decision = self._exchanges.decide(_sent(request))
             if isinstance(decision, Answered):
                 return self._answer(decision, request)
-            try:
-                with self._exchanges.live():
-                    response = await real(transport, request)
-            except BaseException as error:
-                self._fail(decision, error)
-                raise
+            with self._exchanges.recorded_by(decision, self._fail):
+                response = await real(transport, request)
             decision.head(response.status_code, response.headers.multi_items())
             response.stream = self._streams.async_tee(response.stream, decision, self._fail)
             return response
@@ -155,12 +147,8 @@ class _Tap:
         return response
 
     def _fail(self, recorder: Recorder, error: BaseException) -> None:
-        name = self._client.__name__
-        if isinstance(error, self._client.TransportError):
-            kinds = _KINDS_BY_PHASE[recorder.phase]
-            recorder.fail(describe_failure(error, client=name, phase=recorder.phase, kinds=kinds))
-        else:
-            recorder.abandon()
+        kinds = _KINDS_BY_PHASE[recorder.phase]
+        recorder.fail(error, failures=self._client.TransportError, client=self._client.__name__, kinds=kinds)
 
     def _exception(self, error: TransportError, request: Any) -> Exception:
         """Return the exception that this was recorded from, or its nearest kin in this library."""
@@ -178,9 +166,6 @@ def _sent(request: Any) -> Sent:
 async def _sleep(seconds: float) -> None:
     """Sleep in whichever event loop this is: anyio comes with httpx."""
     await importlib.import_module("anyio").sleep(seconds)
-
-
-Fail = Callable[[Recorder, BaseException], None]
 
 
 class _Streams:

@@ -12,14 +12,13 @@ from types import ModuleType
 from typing import Any
 
 from pytest_agentreplay.records import TransportError
-from pytest_agentreplay.taps.clients.wire import recorded_response, tee_response
+from pytest_agentreplay.taps.clients.wire import full_url, recorded_response, tee_response
 from pytest_agentreplay.taps.exchange import Answered, Exchanges, Recorder, Sent
-from pytest_agentreplay.taps.failures import Kind, describe_failure, os_error
+from pytest_agentreplay.taps.failures import Kind, os_error
 
 __all__ = ["tap_urllib3"]
 
 _NAME = "urllib3"
-_ABSOLUTE = ("http://", "https://")
 _KINDS: Mapping[str, Kind] = {
     "ConnectTimeoutError": "connect-timeout",
     "ReadTimeoutError": "read-timeout",
@@ -60,22 +59,18 @@ class _Tap:
             blocks, body = _hold(body, conn=conn)
             sent = Sent(
                 method=method,
-                url=url if url.startswith(_ABSOLUTE) else _origin(pool) + url,
+                url=full_url(url, scheme=pool.scheme, host=pool.host, port=pool.port),
                 headers=_pairs(headers or pool.headers),
                 content=b"".join(blocks),
             )
             decision = self._exchanges.decide(sent)
             if isinstance(decision, Answered):
                 return self._answer(decision, pool, conn, sent=sent, url=url, options=options)
-            try:
-                with self._exchanges.live():
-                    self._prepare_held_back(pool, conn)
-                    response = real(
-                        pool, conn, method, url, body=body, headers=headers, **{**options, "preload_content": False}
-                    )
-            except BaseException as error:
-                self._fail(decision, error)
-                raise
+            with self._exchanges.recorded_by(decision, self._fail):
+                self._prepare_held_back(pool, conn)
+                response = real(
+                    pool, conn, method, url, body=body, headers=headers, **{**options, "preload_content": False}
+                )
             self._tee(response, decision)
             return _preloaded(response, options)
 
@@ -139,10 +134,8 @@ class _Tap:
         recorder.finish()
 
     def _fail(self, recorder: Recorder, error: BaseException) -> None:
-        if isinstance(error, OSError | http.client.HTTPException | self._client.exceptions.HTTPError):
-            recorder.fail(describe_failure(error, client=_NAME, phase=recorder.phase, kinds=_KINDS))
-        else:
-            recorder.abandon()
+        failures = OSError | http.client.HTTPException | self._client.exceptions.HTTPError
+        recorder.fail(error, failures=failures, client=_NAME, kinds=_KINDS)
 
     def _exception(self, error: TransportError, *, pool: Any, conn: Any, url: str) -> Exception:
         """Return the exception that this was recorded from, or its nearest kin here."""
@@ -201,12 +194,6 @@ def _pairs(headers: Mapping[Any, Any]) -> list[tuple[str, str]]:
 
 def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
-def _origin(pool: Any) -> str:
-    host = pool.host
-    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    return f"{pool.scheme}://{shown}" + (f":{pool.port}" if pool.port else "")
 
 
 def _preloaded(response: Any, options: Mapping[str, Any]) -> Any:

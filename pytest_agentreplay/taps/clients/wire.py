@@ -15,12 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from pytest_agentreplay.records import TransportError
-from pytest_agentreplay.taps.exchange import Answered, Recorder
+from pytest_agentreplay.taps.exchange import Answered, Fail, Recorder
 from pytest_agentreplay.taps.failures import os_error
 
-__all__ = ["Dechunker", "RecordedSocket", "recorded_response", "recorded_socket", "tee_response"]
-
-Fail = Callable[[Recorder, BaseException], None]
+__all__ = ["Dechunker", "RecordedSocket", "full_url", "recorded_response", "recorded_socket", "tee_response"]
 
 _NO_BODY = frozenset({204, 304})
 _CHUNKED = ("transfer-encoding", "chunked")
@@ -59,6 +57,14 @@ class Dechunker:
             except ValueError:  # no chunked body: whoever reads it will say so
                 self.is_done = True
             self._in_trailer = not self._left
+
+
+def full_url(target: str, *, scheme: str, host: str, port: int | None) -> str:
+    """Return the URL that a request line asks for; a proxy is given all of it."""
+    if target.startswith(("http://", "https://")):
+        return target
+    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{scheme}://{shown}" + (f":{port}" if port else "") + target
 
 
 def tee_response(response: Any, recorder: Recorder, fail: Fail) -> None:

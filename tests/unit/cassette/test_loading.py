@@ -15,6 +15,7 @@ from pytest_agentreplay.cassette.lines import seal, sum_of, unseal
 from pytest_agentreplay.cassette.loading import digest_of_sums
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.records import FORMAT_VERSION, ExchangeStep, Response
+from tests.unit.documents import places
 from tests.unit.making import answer, conversation, make_reader, post, record, step_for
 
 CONFLICTS = ["<<<<<<< HEAD", "=======", ">>>>>>> feature", "||||||| 0a1b2c3"]
@@ -246,21 +247,14 @@ def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path, name: str) -> N
 ODD = [None, 5, True, "x", [], {}, [1], {"a": 1}, [[1]], [[None, None]], [[0, 0, 5]], 2**70, {"content-type": 5}]
 
 
-def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield place
-    items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, element in items:
-        yield from _places(element, (*place, step))
-
-
 def _damaged(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for place in list(_places(line))[1:]:
-        for odd in [*ODD, _places]:
+    for place in list(places(line))[1:]:
+        for odd in [*ODD, places]:
             changed = copy.deepcopy(line)
             parent: Any = changed
             for step in place[:-1]:
                 parent = parent[step]
-            if odd is _places:
+            if odd is places:
                 del parent[place[-1]]
             else:
                 parent[place[-1]] = odd

@@ -19,6 +19,7 @@ import pytest
 
 from pytest_agentreplay.errors import StoreFileError
 from pytest_agentreplay.state import Store, open_store
+from pytest_agentreplay.state.engine import Engine
 
 EXPECTED_KEYS = 30
 
@@ -297,5 +298,8 @@ def test_a_read_only_folder_is_one_error_and_nothing_is_lost() -> None:
 
 
 def test_what_is_no_sqlite_error_is_not_taken_for_one(tmp_path: Path) -> None:
-    with open_store(tmp_path / "state.db") as store, pytest.raises(OSError, match="broken"), store._engine.writing():
+    engine = Engine(str(tmp_path / "state.db"))
+
+    with pytest.raises(OSError, match="broken"), engine.writing():
         raise OSError(errno.EIO, "broken")
+    engine.close()
