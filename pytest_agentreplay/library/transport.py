@@ -54,7 +54,7 @@ class ReplayTransport:
             environment=os.environ,
             words=words_for(loaded.path),
         )
-        self._session.player.phase = "call"
+        self._session.begin("call")
         registry = Registry()
         registry.running = self._session
         self._exchanges = Exchanges(registry)

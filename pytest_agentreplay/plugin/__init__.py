@@ -32,6 +32,7 @@ __all__ = ["agent_state", "agent_state_seed", "agent_store", "event_snapshot", "
 if TYPE_CHECKING:
     from pytest_agentreplay.agent_run import AgentRun
     from pytest_agentreplay.plugin.capture import Capture
+    from pytest_agentreplay.records import Phase
     from pytest_agentreplay.session import Session
 
 _CAPTURE: pytest.StashKey[Capture] = pytest.StashKey()
@@ -134,8 +135,8 @@ def pytest_fixture_setup(
     except BaseException as error:
         capture.end_shared(setup, error)
         raise
+    fixturedef.addfinalizer(lambda: capture.begin_shared(teardown))  # also where the setup fails at its end
     capture.end_shared(setup, None)
-    fixturedef.addfinalizer(lambda: capture.begin_shared(teardown))
     return value
 
 
@@ -156,7 +157,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     session = attempt.session
     if session is None:
         return (yield)
-    session.player.phase = "call"
+    session.begin("call")
     item.config.stash[_CAPTURE].own(item, session)
     try:
         yield
@@ -178,7 +179,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     session = attempt.session
     if session is None:
         return (yield)
-    session.player.phase = "teardown"
+    session.begin("teardown")
     was_stopped = session.player.stopped is not None
     try:
         yield
@@ -285,18 +286,12 @@ def _words_of(error: BaseException, attempt: _Attempt | None) -> str:
     return f"{name}: {text}"
 
 
-def _judge(session: Session, item: pytest.Item, *, phases: tuple[Any, ...], passed: bool) -> None:
+def _judge(session: Session, item: pytest.Item, *, phases: tuple[Phase, ...], passed: bool) -> None:
     __tracebackhide__ = True
-    from pytest_agentreplay.plugin.capture import judge
-
+    stopped = session.judge(phases, passed=passed)
     _warn(session, item)
-    error = judge(session, phases, passed=passed)
-    if error is None:
-        return
-    if session.player.stopped is None and session.settings.warns_of_unplayed:
-        item.warn(ReplayDivergenceWarning(str(error)))
-        return
-    raise error
+    if stopped is not None:
+        raise stopped
 
 
 def _warn(session: Session, item: pytest.Item) -> None:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,12 @@ class Capture:
             raise ConfigurationError(f"{path} lies inside __snapshots__, where snapshot tools delete foreign files")
         self._settings, self._folder = settings, folder
         self.renew_guard()
-        session = self._open(item.nodeid, path, settings=self._of_attempt(item.nodeid, settings))
-        session.player.test = node_from_here(item.config, item.nodeid)
+        session = self._open(
+            item.nodeid,
+            path,
+            settings=self._of_attempt(item.nodeid, settings),
+            test=node_from_here(item.config, item.nodeid),
+        )
         self.registry.running = session
         self.registry.enter(session)
         os.environ[RECORDED_PROCESS] = item.nodeid
@@ -100,8 +104,14 @@ class Capture:
     ) -> SharedPhase:
         """Return what owns the requests of a fixture's setup or teardown, not begun yet."""
         folder = fixture_folder(fixturedef, request, folder=self._folder)
-        path = folder / fixture_file_name(fixturedef, request, phase=phase)
-        return SharedPhase(f"{phase} of fixture {fixturedef.argname!r}", path, self._open, registry=self.registry)
+        return SharedPhase(
+            phase,
+            fixture=fixturedef.argname,
+            path=folder / fixture_file_name(fixturedef, request, phase=phase),
+            item=request._pyfuncitem,
+            open_it=partial(self._open_shared, settings=self._settings),
+            registry=self.registry,
+        )
 
     def begin_shared(self, shared: SharedPhase) -> None:
         """Begin a phase."""
@@ -120,13 +130,17 @@ class Capture:
         goes_on = name in self._failed and policy.records_missing and not policy.records_unknown
         return replace(settings, record_mode="new_episodes") if goes_on else settings
 
-    def _open(self, name: str, path: Path, *, settings: Settings | None = None) -> Session:
+    def _open_shared(self, shared: SharedPhase, *, settings: Settings) -> Session:
+        return self._open(shared.name, shared.path, settings=settings)
+
+    def _open(self, name: str, path: Path, *, settings: Settings, test: str | None = None) -> Session:
         return open_session(
             name=name,
             path=path,
-            settings=settings or self._settings,
+            settings=settings,
             dialects=self._dialects,
             environment=os.environ,
+            test=test,
         )
 
     def own(self, item: pytest.Item, session: Session) -> None:
@@ -213,16 +227,6 @@ def _stop_in(error: BaseException) -> ReplayStop | None:
 def run_of(session: Session) -> AgentRun:
     """Return what the ``agent_run`` fixture gives."""
     return AgentRun(session)
-
-
-def judge(session: Session, phases: tuple[Phase, ...], *, passed: bool) -> BaseException | None:
-    """Return what a phase must fail with, whatever the code under test made of it, or ``None``."""
-    player = session.player
-    if player.stopped is not None:
-        return player.stopped
-    if not passed or session.settings.unplayed == "ignore":
-        return None
-    return player.unplayed_error(phases)
 
 
 def _unseen(session: Session) -> str:
