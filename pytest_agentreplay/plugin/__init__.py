@@ -202,9 +202,10 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     attempt = item.stash.get(_ATTEMPT, None)
-    if call.excinfo is not None and isinstance(call.excinfo.value, ReplayStop | AgentReplayError) and report.failed:
-        report.longrepr = _words_of(call.excinfo.value, attempt)
-        change = getattr(_stop_behind(call.excinfo.value) or call.excinfo.value, "change", None)
+    error = _repeated(call.excinfo.value) if call.excinfo is not None else None
+    if isinstance(error, ReplayStop | AgentReplayError) and report.failed:
+        report.longrepr = _words_of(error, attempt)
+        change = getattr(_stop_behind(error) or error, "change", None)
         if change is not None and attempt is not None and attempt.session is not None:
             setattr(report, CHANGE, [change, attempt.session.player.test])
     capture = item.config.stash.get(_CAPTURE, None)
@@ -274,6 +275,14 @@ def _stop_behind(error: BaseException | None) -> ReplayStop | None:
     """Return the stop whose ``Exception`` twin an error is."""
     cause = error.__cause__ if isinstance(error, ReplayDivergenceException) else None
     return cause if isinstance(cause, ReplayStop) else None
+
+
+def _repeated(error: BaseException) -> BaseException:
+    """Return the error that a group holds again and again, as where a fixture's teardown ends with what it met."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    first, *others = (_stop_behind(one) or one for one in error.exceptions)
+    return first if all(other is first for other in others) else error
 
 
 def _words_of(error: BaseException, attempt: _Attempt | None) -> str:

@@ -20,6 +20,7 @@ import pytest
 
 from pytest_agentreplay.agent_run import AgentRun
 from pytest_agentreplay.dialects import load_dialects
+from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.plugin.options import cassette_name, layers_of
 from pytest_agentreplay.plugin.paths import cassette_file_name, fixture_file_name, fixture_folder, node_from_here
@@ -122,7 +123,7 @@ class Capture:
         """End a phase, if it has begun."""
         outcome = shared.end(error) if shared.is_open else None
         if outcome is not None:
-            self.outcomes.append(_report_attribute(outcome, test=shared.name, passed=error is None))
+            self.outcomes.append(_report_attribute(outcome, test=shared.test, passed=error is None))
 
     def _of_attempt(self, name: str, settings: Settings) -> Settings:
         """Let a test that is run again, because it failed while it recorded, record what it did not come to."""
@@ -131,15 +132,18 @@ class Capture:
         return replace(settings, record_mode="new_episodes") if goes_on else settings
 
     def _open_shared(self, shared: SharedPhase, *, settings: Settings) -> Session:
-        return self._open(shared.name, shared.path, settings=settings)
+        return self._open(shared.name, shared.path, settings=settings, words=Words(test=shared.test))
 
-    def _open(self, name: str, path: Path, *, settings: Settings, test: str | None = None) -> Session:
+    def _open(
+        self, name: str, path: Path, *, settings: Settings, test: str | None = None, words: Words | None = None
+    ) -> Session:
         return open_session(
             name=name,
             path=path,
             settings=settings,
             dialects=self._dialects,
             environment=os.environ,
+            words=words,
             test=test,
         )
 

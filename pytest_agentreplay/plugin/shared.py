@@ -16,6 +16,7 @@ import pytest
 
 from pytest_agentreplay.errors import ReplayDivergenceWarning
 from pytest_agentreplay.player import Player
+from pytest_agentreplay.plugin.paths import node_from_here
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import Outcome, Session
@@ -29,8 +30,8 @@ OpenPhase: TypeAlias = "Callable[[SharedPhase], Session]"
 class SharedPhase:
     """The setup or the teardown of one fixture, as the owner of what it requests.
 
-    ``item`` is the test that the fixture is set up for.  The session behind it is opened by its first request: most
-    fixtures make none.
+    ``item`` is the test that the fixture is set up for, and ``test`` what selects it on a command line.  The session
+    behind it is opened by its first request: most fixtures make none.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class SharedPhase:
         self.phase = phase
         self.path = path
         self.item = item
+        self.test = node_from_here(item.config, item.nodeid)
         self.is_open = False
         self._open_it = open_it
         self._registry = registry

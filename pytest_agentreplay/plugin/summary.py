@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,7 +61,7 @@ class Summary:
         for outcome in self.kept.values():
             terminalreporter.write_line(
                 f"  unfinished recording kept: {outcome['partial']} ({_kept(outcome)}); "
-                f"to go on from it: pytest {outcome['test']} --record-mode={_resuming(outcome)}"
+                f"to go on from it: pytest {shlex.quote(outcome['test'])} --record-mode={_resuming(outcome)}"
             )
 
 
