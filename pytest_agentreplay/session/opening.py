@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import importlib.metadata
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +29,7 @@ from pytest_agentreplay.records import RunStart
 from pytest_agentreplay.redact import redactor_for
 from pytest_agentreplay.session.session import Session
 from pytest_agentreplay.settings import RecordPolicy, Settings
+from pytest_agentreplay.version import __version__
 
 __all__ = ["About", "open_replay", "open_session"]
 
@@ -229,7 +229,7 @@ def _start_of(name: str, *, rules: RuleSet, about: About | None = None) -> RunSt
         run_id=uuid.uuid4().hex,
         name=name,
         recorded_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        versions={"pytest-agent-cassette": importlib.metadata.version("pytest-agent-cassette")},
+        versions={"pytest-agent-cassette": __version__},
     )
 
 
