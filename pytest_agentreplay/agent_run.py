@@ -131,7 +131,7 @@ class AgentRun:
         """Keep the requests made in this block in a conversation of that name, whoever makes them."""
         registry = installed_registry()
         if not name or name != name.strip():
-            raise ConfigurationError(f"lane name {name!r} must be a word")
+            raise ConfigurationError(f"agent_run.lane({name!r}): give a name that no space begins or ends")
         if registry is None:
             return nullcontext()
         return registry.inside(replace(registry.scope(), lane=name))

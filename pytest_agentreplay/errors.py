@@ -92,7 +92,7 @@ class ConfigurationError(AgentReplayError):
 class CassetteError(AgentReplayError):
     """A cassette cannot be read.
 
-    The message has four parts: the file, the line, what is wrong and what to do about it.
+    The message has four parts: the file and the line, where they are known, what is wrong and what to do about it.
     """
 
     def __init__(self, fault: str, *, path: object = None, line: int | None = None, remedy: str = "") -> None:
@@ -100,8 +100,14 @@ class CassetteError(AgentReplayError):
         self.line = line
         self.fault = fault
         self.remedy = remedy
-        place = f"{path}:{line}" if line else str(path)
-        super().__init__(f"{place}: {fault}" + (f"\n  {remedy}" if remedy else ""))
+        super().__init__(_placed(fault, place=f"{path}:{line}" if line else path, remedy=remedy))
+
+    @classmethod
+    def unreadable(cls, path: object, error: OSError) -> CassetteError:
+        """Return the error of a file that the system does not give."""
+        is_absent = isinstance(error, FileNotFoundError)
+        remedy = "Check the path, or record it first." if is_absent else "Name a file that may be read."
+        return cls(f"cannot be read: {error.strerror or error}", path=path, remedy=remedy)
 
 
 class ReplayStop(_Documented, OutcomeException):
@@ -220,7 +226,7 @@ class ReadOnlyError(StateError):
 class StoreFileError(StateError):
     """A file cannot be read or written as a state store.
 
-    The message has three parts: the file, what is wrong and what to do about it.
+    The message has three parts: the file, where it is known, what is wrong and what to do about it.
     """
 
     code = "store_file"
@@ -229,4 +235,8 @@ class StoreFileError(StateError):
         self.path = path
         self.fault = fault
         self.remedy = remedy
-        super().__init__(f"{path}: {fault}" + (f"\n  {remedy}" if remedy else ""))
+        super().__init__(_placed(fault, place=path, remedy=remedy))
+
+
+def _placed(fault: str, *, place: object, remedy: str) -> str:
+    return ("" if place is None else f"{place}: ") + fault + (f"\n  {remedy}" if remedy else "")
