@@ -7,7 +7,7 @@ import pytest
 
 import pytest_agentreplay
 from pytest_agentreplay.plugin import options
-from pytest_agentreplay.settings import RECORD_MODES, REPLAY_MODES
+from pytest_agentreplay.settings import CHOICES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md")])
@@ -38,14 +38,21 @@ def test_the_architecture_page_names_each_module() -> None:
     assert modules - named == {"__init__"}
 
 
-def test_the_readme_names_each_setting_and_mode() -> None:
+def test_the_readme_names_each_setting_and_what_it_may_be() -> None:
     settings = {name for name, _, _, _ in options._INI}
     arguments = options._MARKER_SETTINGS | {"name", "pin"}
-    modes = set(RECORD_MODES) | set(REPLAY_MODES)
+    choices = {choice for choices in CHOICES.values() for choice in choices}
 
     named = first_cells(README)
 
-    assert (settings | arguments | modes) - named == set()
+    assert (settings | arguments | choices) - named == set()
+
+
+def test_the_help_of_each_ini_setting_says_what_it_may_be() -> None:
+    closed = [(choice, text) for _, setting, _, text in options._INI for choice in CHOICES.get(setting, ())]
+
+    assert len(closed) == len([*CHOICES["record_mode"], *CHOICES["replay"], *CHOICES["unplayed"]])
+    assert [choice for choice, text in closed if not re.search(rf"[:,r] {choice}\b", text)] == []
 
 
 def test_each_lesson_names_a_report_and_a_test_that_is_there() -> None:
