@@ -55,9 +55,7 @@ class ReplayTransport:
             words=words_for(loaded.path),
         )
         self._session.begin("call")
-        registry = Registry()
-        registry.running = self._session
-        self._exchanges = Exchanges(registry)
+        self._exchanges = Exchanges(Registry(running=self._session))
         self._answers: dict[str, Answers] = {}
 
     def handle_request(self, request: Any) -> Any:

@@ -70,8 +70,7 @@ class Capture:
             settings=self._of_attempt(item.nodeid, settings),
             test=node_from_here(item.config, item.nodeid),
         )
-        self.registry.running = session
-        self.registry.enter(session)
+        self.registry.run(session)
         os.environ[RECORDED_PROCESS] = item.nodeid
         if session.recording is not None:
             _let_through_block_network(item)
@@ -79,8 +78,7 @@ class Capture:
 
     def close(self, session: Session, *, passed: bool) -> None:
         """Close the session of a test; nothing is owned from here on."""
-        self.registry.running = None
-        self.registry.enter(None)
+        self.registry.run(None)
         os.environ.pop(RECORDED_PROCESS, None)
         outcome = session.close(passed=passed)
         self.outcomes.append(_report_attribute(outcome, test=session.player.test, passed=passed))

@@ -62,9 +62,7 @@ class SharedPhase:
     def begin(self) -> None:
         """Own what runs from here on."""
         self.is_open = True
-        self._before = self._registry.running
-        self._registry.running = self
-        self._registry.enter(self)
+        self._before = self._registry.run(self)
 
     def end(self, error: BaseException | None) -> Outcome | None:
         """Give the ownership back; return what became of the cassette, or ``None`` where nothing was requested.
@@ -73,8 +71,7 @@ class SharedPhase:
         is allowed.
         """
         self.is_open = False
-        self._registry.running = self._before
-        self._registry.enter(self._before)
+        self._registry.run(self._before)
         session = self._session or (self._opened() if self.path.exists() else None)
         if session is None:
             return None
