@@ -21,6 +21,7 @@ from pytest_agentreplay.errors import (
 )
 from pytest_agentreplay.plugin import options, state
 from pytest_agentreplay.plugin.alike import CHANGE, SharedReports
+from pytest_agentreplay.plugin.attempts import ATTEMPT, Attempt
 from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
 from pytest_agentreplay.plugin.state import agent_state, agent_state_seed, agent_store
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
@@ -36,16 +37,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.session import Session
 
 _CAPTURE: pytest.StashKey[Capture] = pytest.StashKey()
-_ATTEMPT: pytest.StashKey[_Attempt] = pytest.StashKey()
-
-
-class _Attempt:
-    """One run of a marked test."""
-
-    def __init__(self) -> None:
-        self.session: Session | None = None
-        self.passed = False
-        self.reported: str | None = None
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -142,7 +133,7 @@ def pytest_fixture_setup(
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    item.stash[_ATTEMPT] = _Attempt()
+    item.stash[ATTEMPT] = Attempt()
     try:
         yield
     except BaseException as error:
@@ -153,7 +144,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    attempt = item.stash[_ATTEMPT]
+    attempt = item.stash[ATTEMPT]
     session = attempt.session
     if session is None:
         return (yield)
@@ -175,7 +166,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    attempt = item.stash[_ATTEMPT]
+    attempt = item.stash[ATTEMPT]
     session = attempt.session
     if session is None:
         return (yield)
@@ -201,7 +192,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    attempt = item.stash.get(_ATTEMPT, None)
+    attempt = item.stash.get(ATTEMPT, None)
     error = _repeated(call.excinfo.value) if call.excinfo is not None else None
     if isinstance(error, ReplayStop | AgentReplayError) and report.failed:
         report.longrepr = _words_of(error, attempt)
@@ -236,7 +227,7 @@ def agent_run(request: pytest.FixtureRequest, agent_config: dict[str, Any], agen
     from pytest_agentreplay.plugin.capture import run_of
 
     session = item.config.stash[_CAPTURE].open(item, folder=Path(agent_cassette_dir), fixture=dict(agent_config))
-    item.stash[_ATTEMPT].session = session
+    item.stash[ATTEMPT].session = session
     return run_of(session)
 
 
@@ -255,7 +246,7 @@ def _request_first(item: pytest.Item, name: str) -> None:
 def _stop_if_diverged(item: pytest.Item, error: BaseException | None) -> None:
     """Raise the divergence that a test met, whatever became of it on the way up."""
     __tracebackhide__ = True
-    session = item.stash[_ATTEMPT].session
+    session = item.stash[ATTEMPT].session
     stopped = (session.player.stopped if session is not None else None) or _stop_behind(error)
     if (
         stopped is not None
@@ -285,7 +276,7 @@ def _repeated(error: BaseException) -> BaseException:
     return first if all(other is first for other in others) else error
 
 
-def _words_of(error: BaseException, attempt: _Attempt | None) -> str:
+def _words_of(error: BaseException, attempt: Attempt | None) -> str:
     """Return what a report says of one of our errors: all of it, the first time in a test."""
     name, text = type(_stop_behind(error) or error).__name__, str(error)
     if attempt is not None and attempt.reported == text:

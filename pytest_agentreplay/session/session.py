@@ -10,7 +10,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cassette import (
     Cassette,
@@ -21,11 +21,23 @@ from pytest_agentreplay.cassette import (
 )
 from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import ReplayStop
-from pytest_agentreplay.player import Beginning, MemoryTape, Player, Recorded, in_order_of_tape
+from pytest_agentreplay.player import (
+    Approve,
+    Beginning,
+    MemoryTape,
+    Player,
+    Policy,
+    Recorded,
+    Unobserved,
+    in_order_of_tape,
+)
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Entry, HttpStep, ModelStep, Phase, RunEnd, RunStart, ToolStep
 from pytest_agentreplay.settings import Settings
+
+if TYPE_CHECKING:  # the store comes with its fixtures
+    from pytest_agentreplay.run_log import RunLog
 
 __all__ = ["Outcome", "Session", "shown_path"]
 
@@ -83,6 +95,7 @@ class Session:
         self.reader = reader
         self.recording = recording
         self.is_open = True
+        self.log: RunLog | None = None
         self._recorded: set[int] | None = None  # the steps of the sources, by identity
         self._keeps = keeps  # whether a replay's own tape is kept though nothing went live
         self._resumed = resumed
@@ -106,6 +119,20 @@ class Session:
     def begin(self, phase: Phase) -> None:
         """Begin a phase of the test: what is recorded from here on is part of it."""
         self.player.phase = phase
+
+    def use_policy(self, policy: Policy, *, approve: Approve | None = None) -> None:
+        """Let a policy decide about calls of tools that are not recorded; ``approve`` answers where it says ``ask``."""
+        self.player.policy, self.player.approve = policy, approve
+
+    def keep_log(self, log: RunLog) -> None:
+        """Have each step of this run logged as it completes, and those that have completed already."""
+        for step in self.player.completed:
+            log.completed(step, None)
+        self.log = self.player.observer = log
+
+    def leave_log(self) -> None:
+        """Log no further step."""
+        self.player.observer = Unobserved()
 
     def made(self, step: Entry) -> bool:
         """Return whether a step was made live in this run, and not served."""
