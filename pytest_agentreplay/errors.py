@@ -42,7 +42,7 @@ message.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from _pytest.outcomes import OutcomeException  # the base itself has no public name, and importing pytest takes long
 
@@ -72,6 +72,8 @@ __all__ = [
     "ToolRefusedError",
     "UnrecordableError",
 ]
+
+DivergenceKind: TypeAlias = Literal["changed", "missing-cassette", "exhausted", "order", "unplayed"]
 
 
 class _Documented(BaseException):
@@ -117,14 +119,13 @@ class ReplayStop(_Documented, OutcomeException):
 class ReplayDivergenceError(ReplayStop):
     """The live run and the recording differ.
 
-    ``kind`` is one of ``changed``, ``missing-cassette``, ``exhausted``, ``order`` and ``unplayed``; the message
-    is the whole report.  ``change`` is the same for all requests that differ from their recordings in the same way,
-    ``None`` where there is nothing to compare.
+    ``kind`` is one of :attr:`kinds`; the message is the whole report.  ``change`` is the same for all requests that
+    differ from their recordings in the same way, ``None`` where there is nothing to compare.
     """
 
-    kinds: ClassVar = ("changed", "missing-cassette", "exhausted", "order", "unplayed")
+    kinds: ClassVar[tuple[DivergenceKind, ...]] = get_args(DivergenceKind)
 
-    def __init__(self, report: str = "", *, kind: str = "changed", change: str | None = None) -> None:
+    def __init__(self, report: str = "", *, kind: DivergenceKind = "changed", change: str | None = None) -> None:
         self.kind = kind
         self.change = change
         super().__init__(*([report] if report else []))

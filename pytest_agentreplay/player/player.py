@@ -16,7 +16,13 @@ from typing import Any, Literal, NoReturn
 
 from pytest_agentreplay.cassette.order import lane_label
 from pytest_agentreplay.dialects import Reply
-from pytest_agentreplay.errors import RecordingFailedError, ReplayDivergenceError, ReplayDivergenceException, ReplayStop
+from pytest_agentreplay.errors import (
+    DivergenceKind,
+    RecordingFailedError,
+    ReplayDivergenceError,
+    ReplayDivergenceException,
+    ReplayStop,
+)
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane, Lanes
 from pytest_agentreplay.player.observer import Observer, Unobserved
@@ -400,7 +406,7 @@ class Player:
         report = describe.changed(scene, asked, compared)
         self.diverge("changed", report, change=describe.fingerprint(compared))
 
-    def diverge(self, kind: str, report: str, *, change: str | None = None) -> NoReturn:
+    def diverge(self, kind: DivergenceKind, report: str, *, change: str | None = None) -> NoReturn:
         """Remember a divergence, with the lock held, and raise it."""
         if self.tools.surprises:
             report = describe.with_cause(report, self.tools.surprises[0])
