@@ -25,6 +25,7 @@ from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceExcept
 from pytest_agentreplay.plugin.options import cassette_name, layers_of
 from pytest_agentreplay.plugin.paths import cassette_file_name, fixture_file_name, fixture_folder, node_from_here
 from pytest_agentreplay.plugin.shared import SharedPhase
+from pytest_agentreplay.plugin.summary import ReportedOutcome
 from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import Settings, resolve_settings
@@ -42,7 +43,7 @@ class Capture:
         self._patches = ExitStack()
         self._taps = self._patches.enter_context(installed_taps())
         self.registry = self._taps.registry
-        self.outcomes: list[dict[str, Any]] = []
+        self.outcomes: list[ReportedOutcome] = []
         self._dialects = load_dialects()
         self._settings = Settings()
         self._failed: set[str] = set()  # tests whose recording was made by an attempt that failed
@@ -81,7 +82,7 @@ class Capture:
         self.registry.run(None)
         os.environ.pop(RECORDED_PROCESS, None)
         outcome = session.close(passed=passed)
-        self.outcomes.append(_report_attribute(outcome, test=session.player.test, passed=passed))
+        self.outcomes.append(_reported(outcome, test=session.player.test, passed=passed))
         if session.recording is not None and not outcome.exchanges and session.player.programs:
             warnings.warn(UnrecordedTrafficWarning(_unseen(session)), stacklevel=2)
         if passed:
@@ -89,7 +90,7 @@ class Capture:
         elif outcome.action == "recorded":
             self._failed.add(session.name)
 
-    def take_outcomes(self) -> list[dict[str, Any]]:
+    def take_outcomes(self) -> list[ReportedOutcome]:
         """Return what has been done to cassettes since this was asked last, as plain values for a test report."""
         taken, self.outcomes = self.outcomes, []
         return taken
@@ -121,7 +122,7 @@ class Capture:
         """End a phase, if it has begun."""
         outcome = shared.end(error) if shared.is_open else None
         if outcome is not None:
-            self.outcomes.append(_report_attribute(outcome, test=shared.test, passed=error is None))
+            self.outcomes.append(_reported(outcome, test=shared.test, passed=error is None))
 
     def _of_attempt(self, name: str, settings: Settings) -> Settings:
         """Let a test that is run again, because it failed while it recorded, record what it did not come to."""
@@ -236,25 +237,25 @@ def _unseen(session: Session) -> str:
     return f"{session.player.test} made no request; what the programs that it started request is not seen: {programs}"
 
 
-def _report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str, Any]:
-    """Return what a test report carries to the summary, as plain values that cross process borders."""
-    return {
-        "action": outcome.action,
-        "path": shown_path(outcome.path),
-        "absolute": str(outcome.path.resolve()),
-        "unplayed": list(outcome.unplayed),
-        "exchanges": outcome.exchanges,
-        "tools": outcome.tools,
-        "resumed": outcome.resumed,
-        "torn": outcome.torn,
-        "tape": shown_path(outcome.tape) if outcome.tape else None,
-        "made": outcome.made,
-        "dropped": list(outcome.dropped),
-        "partial": shown_path(outcome.partial) if outcome.partial else None,
-        "test": test,
-        "passed": passed,
-        "exists": outcome.path.exists(),
-    }
+def _reported(outcome: Outcome, *, test: str, passed: bool) -> ReportedOutcome:
+    """Return what a test report carries to the summary."""
+    return ReportedOutcome(
+        action=outcome.action,
+        path=shown_path(outcome.path),
+        absolute=str(outcome.path.resolve()),
+        exists=outcome.path.exists(),
+        test=test,
+        passed=passed,
+        exchanges=outcome.exchanges,
+        tools=outcome.tools,
+        resumed=outcome.resumed,
+        torn=outcome.torn,
+        partial=shown_path(outcome.partial) if outcome.partial else None,
+        dropped=list(outcome.dropped),
+        unplayed=list(outcome.unplayed),
+        tape=shown_path(outcome.tape) if outcome.tape else None,
+        made=outcome.made,
+    )
 
 
 def _let_through_block_network(item: pytest.Item) -> None:
