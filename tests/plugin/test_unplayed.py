@@ -291,3 +291,17 @@ def test_what_differs_in_a_shared_fixture_is_warned_of_in_warn_mode(suite: Suite
 
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(["*ReplayDivergenceWarning: Request changed: call 1 is not in the recording.*"])
+
+
+def test_a_teardown_follows_the_settings_of_the_test_that_the_fixture_was_set_up_for(
+    suite: Suite, provider: Provider
+) -> None:
+    later = "\n@pytest.mark.agent_cassette(unplayed='fail')\ndef test_later():\n    ask('later')\n"
+    suite.write(SHARED.format(wanted=["setup", "teardown"], scope="session", marker="unplayed='ignore'") + later)
+    suite.record()
+    provider.stop()
+    suite.write(SHARED.format(wanted=["setup"], scope="session", marker="unplayed='ignore'") + later)
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=2)
