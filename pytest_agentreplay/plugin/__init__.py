@@ -21,7 +21,7 @@ from pytest_agentreplay.errors import (
 )
 from pytest_agentreplay.plugin import options, state
 from pytest_agentreplay.plugin.alike import CHANGE, SharedReports
-from pytest_agentreplay.plugin.attempts import ATTEMPT, Attempt
+from pytest_agentreplay.plugin.attempts import ATTEMPT, INTERRUPTIONS, Attempt
 from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
 from pytest_agentreplay.plugin.state import agent_state, agent_state_seed, agent_store
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
@@ -248,11 +248,7 @@ def _stop_if_diverged(item: pytest.Item, error: BaseException | None) -> None:
     __tracebackhide__ = True
     session = item.stash[ATTEMPT].session
     stopped = (session.player.stopped if session is not None else None) or _stop_behind(error)
-    if (
-        stopped is not None
-        and error is not stopped
-        and not isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
-    ):
+    if stopped is not None and error is not stopped and not isinstance(error, INTERRUPTIONS):
         raise stopped from error
 
 

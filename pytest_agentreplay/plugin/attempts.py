@@ -9,7 +9,9 @@ import pytest
 if TYPE_CHECKING:
     from pytest_agentreplay.session import Session
 
-__all__ = ["ATTEMPT", "Attempt"]
+__all__ = ["ATTEMPT", "INTERRUPTIONS", "Attempt"]
+
+INTERRUPTIONS = (KeyboardInterrupt, pytest.exit.Exception)  # end the whole session, whatever a test has met
 
 
 class Attempt:

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_agentreplay.errors import ReplayDivergenceWarning
 from pytest_agentreplay.player import Player
+from pytest_agentreplay.plugin.attempts import INTERRUPTIONS
 from pytest_agentreplay.plugin.paths import node_from_here
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Phase
@@ -81,7 +82,7 @@ class SharedPhase:
             for report in session.player.take_warnings():
                 self.item.warn(ReplayDivergenceWarning(report))
         finally:
-            if stopped is not None and stopped is not error:
+            if stopped is not None and stopped is not error and not isinstance(error, INTERRUPTIONS):
                 raise stopped from error
         return outcome
 
