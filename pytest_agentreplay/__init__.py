@@ -34,6 +34,7 @@ from pytest_agentreplay.errors import (
     ToolRefusedError,
     UnrecordableError,
 )
+from pytest_agentreplay.version import __version__
 
 if TYPE_CHECKING:
     from pytest_agentreplay.agent_run import AgentRun
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.projections.replayed import AssistantTurn, ToolCompleted, replay_events
     from pytest_agentreplay.state import Version, open_store
     from pytest_agentreplay.taps.tools import recorded_tool
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AgentReplayError",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pytest_agentreplay.errors import ConfigurationError
-from pytest_agentreplay.player import Approve, Policy, Unobserved
+from pytest_agentreplay.player import Approve, Policy
 from pytest_agentreplay.projections.costs import spent
 from pytest_agentreplay.projections.events import Event, event_stream
 from pytest_agentreplay.projections.mermaid import Style, render_mermaid
@@ -22,7 +22,6 @@ from pytest_agentreplay.taps.owners import Scope, installed_registry
 from pytest_agentreplay.taps.tools import recorded_tool
 
 if TYPE_CHECKING:  # the store comes with its fixtures
-    from pytest_agentreplay.run_log import RunLog
     from pytest_agentreplay.state import Event as StoredEvent
     from pytest_agentreplay.state import View
 
@@ -38,7 +37,6 @@ class AgentRun:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._dialects = session.reader.rules.dialects
-        self._log: RunLog | None = None
 
     @property
     def cassette(self) -> Path:
@@ -95,16 +93,6 @@ class AgentRun:
         """Whether a divergence, or another reason, has ended the replay."""
         return self._session.player.stopped is not None
 
-    def log_steps(self, log: RunLog) -> None:
-        """Have each step of this run logged as it completes, and those that have completed already."""
-        for step in self._session.player.completed:
-            log.completed(step, None)
-        self._log = self._session.player.observer = log
-
-    def leave_log(self) -> None:
-        """Log no further step."""
-        self._session.player.observer = Unobserved()
-
     def state_at(self, moment: Event | StoredEvent | ToolStep) -> View:
         """Return the test's state as it was when a step began: one of :attr:`events`, an event of ``agent_state``, or a
         recorded call of a tool.
@@ -112,12 +100,12 @@ class AgentRun:
         Raises :class:`ConfigurationError` where the test does not use ``agent_state``,
         :class:`HistoryUnavailableError` for a moment of another run.
         """
-        if self._log is None:
+        if self._session.log is None:
             raise ConfigurationError("state_at needs the fixture agent_state: without it the run has no branch")
         step = moment.step if isinstance(moment, Event) else moment
         if step is None:
             raise ConfigurationError("state_at takes what happened in the run; this event tells of the run itself")
-        return self._log.state_at(step)
+        return self._session.log.state_at(step)
 
     def tool_calls(self, name: str) -> list[ToolStep]:
         """Return the calls of one tool so far, in order."""
@@ -131,15 +119,14 @@ class AgentRun:
         """Keep the requests made in this block in a conversation of that name, whoever makes them."""
         registry = installed_registry()
         if not name or name != name.strip():
-            raise ConfigurationError(f"lane name {name!r} must be a word")
+            raise ConfigurationError(f"agent_run.lane({name!r}): give a name that no space begins or ends")
         if registry is None:
             return nullcontext()
         return registry.inside(replace(registry.scope(), lane=name))
 
     def use_policy(self, policy: Policy, *, approve: Approve | None = None) -> None:
         """Let a policy decide about calls of tools that are not recorded; ``approve`` answers where it says ``ask``."""
-        self._session.player.policy = policy
-        self._session.player.approve = approve
+        self._session.use_policy(policy, approve=approve)
 
     def compaction(
         self,

@@ -42,7 +42,7 @@ message.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from _pytest.outcomes import OutcomeException  # the base itself has no public name, and importing pytest takes long
 
@@ -73,6 +73,8 @@ __all__ = [
     "UnrecordableError",
 ]
 
+DivergenceKind: TypeAlias = Literal["changed", "missing-cassette", "exhausted", "order", "unplayed"]
+
 
 class _Documented(BaseException):
     """Give an error raised without arguments its class docstring as the message."""
@@ -92,7 +94,7 @@ class ConfigurationError(AgentReplayError):
 class CassetteError(AgentReplayError):
     """A cassette cannot be read.
 
-    The message has four parts: the file, the line, what is wrong and what to do about it.
+    The message has four parts: the file and the line, where they are known, what is wrong and what to do about it.
     """
 
     def __init__(self, fault: str, *, path: object = None, line: int | None = None, remedy: str = "") -> None:
@@ -100,8 +102,14 @@ class CassetteError(AgentReplayError):
         self.line = line
         self.fault = fault
         self.remedy = remedy
-        place = f"{path}:{line}" if line else str(path)
-        super().__init__(f"{place}: {fault}" + (f"\n  {remedy}" if remedy else ""))
+        super().__init__(_placed(fault, place=f"{path}:{line}" if line else path, remedy=remedy))
+
+    @classmethod
+    def unreadable(cls, path: object, error: OSError) -> CassetteError:
+        """Return the error of a file that the system does not give."""
+        is_absent = isinstance(error, FileNotFoundError)
+        remedy = "Check the path, or record it first." if is_absent else "Name a file that may be read."
+        return cls(f"cannot be read: {error.strerror or error}", path=path, remedy=remedy)
 
 
 class ReplayStop(_Documented, OutcomeException):
@@ -111,14 +119,13 @@ class ReplayStop(_Documented, OutcomeException):
 class ReplayDivergenceError(ReplayStop):
     """The live run and the recording differ.
 
-    ``kind`` is one of ``changed``, ``missing-cassette``, ``exhausted``, ``order`` and ``unplayed``; the message
-    is the whole report.  ``change`` is the same for all requests that differ from their recordings in the same way,
-    ``None`` where there is nothing to compare.
+    ``kind`` is one of :attr:`kinds`; the message is the whole report.  ``change`` is the same for all requests that
+    differ from their recordings in the same way, ``None`` where there is nothing to compare.
     """
 
-    kinds: ClassVar = ("changed", "missing-cassette", "exhausted", "order", "unplayed")
+    kinds: ClassVar[tuple[DivergenceKind, ...]] = get_args(DivergenceKind)
 
-    def __init__(self, report: str = "", *, kind: str = "changed", change: str | None = None) -> None:
+    def __init__(self, report: str = "", *, kind: DivergenceKind = "changed", change: str | None = None) -> None:
         self.kind = kind
         self.change = change
         super().__init__(*([report] if report else []))
@@ -220,7 +227,7 @@ class ReadOnlyError(StateError):
 class StoreFileError(StateError):
     """A file cannot be read or written as a state store.
 
-    The message has three parts: the file, what is wrong and what to do about it.
+    The message has three parts: the file, where it is known, what is wrong and what to do about it.
     """
 
     code = "store_file"
@@ -229,4 +236,8 @@ class StoreFileError(StateError):
         self.path = path
         self.fault = fault
         self.remedy = remedy
-        super().__init__(f"{path}: {fault}" + (f"\n  {remedy}" if remedy else ""))
+        super().__init__(_placed(fault, place=path, remedy=remedy))
+
+
+def _placed(fault: str, *, place: object, remedy: str) -> str:
+    return ("" if place is None else f"{place}: ") + fault + (f"\n  {remedy}" if remedy else "")

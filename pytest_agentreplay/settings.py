@@ -1,6 +1,7 @@
 """The modes as tables, and the settings of one test, resolved once.
 
-What a mode does stands in :data:`RECORD_MODES` and :data:`REPLAY_MODES`; nothing else decides by a mode's name.
+What a mode does stands in :data:`RECORD_MODES` and :data:`REPLAY_MODES`; nothing else decides by a mode's name.  The
+values of every setting that is a closed set stand in :data:`CHOICES`.
 Settings come in layers (command line, marker, fixture, ini file, default), the strongest first, and are frozen once
 resolved.  The plugin reads this module in every session, so it needs the standard library only, and makes named tuples,
 which cost a fifth of a dataclass to define.
@@ -15,6 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from pytest_agentreplay.errors import ConfigurationError
 
 __all__ = [
+    "CHOICES",
     "DEFAULT_BACKGROUND",
     "DEFAULT_RECORD_MODE",
     "DEFAULT_REPLAY_MODE",
@@ -55,7 +57,7 @@ class ReplayPolicy(NamedTuple):
     goes_live: bool  # it is made, to the hosts allowed, and so is what follows in its conversation
 
 
-RECORD_MODES: Mapping[str, RecordPolicy] = {
+RECORD_MODES: Mapping[RecordMode, RecordPolicy] = {
     "none": RecordPolicy(records_missing=False, serves_known=True, records_unknown=False),
     "once": RecordPolicy(records_missing=True, serves_known=True, records_unknown=False),
     "new_episodes": RecordPolicy(records_missing=True, serves_known=True, records_unknown=True),
@@ -63,10 +65,18 @@ RECORD_MODES: Mapping[str, RecordPolicy] = {
     "rewrite": RecordPolicy(records_missing=True, serves_known=False, records_unknown=True),
 }
 
-REPLAY_MODES: Mapping[str, ReplayPolicy] = {
+REPLAY_MODES: Mapping[ReplayMode, ReplayPolicy] = {
     "strict": ReplayPolicy(stands_in=False, goes_live=False),
     "warn": ReplayPolicy(stands_in=True, goes_live=False),
     "hybrid": ReplayPolicy(stands_in=False, goes_live=True),
+}
+
+# What a setting may be, for settings that are one of a few words; of ``tools`` each tool may be another.
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "record_mode": tuple(RECORD_MODES),
+    "replay": tuple(REPLAY_MODES),
+    "unplayed": get_args(Unplayed),
+    "tools": get_args(ToolMode),
 }
 
 # Telemetry and price lists that agent libraries fetch beside the conversation: host, or host and path prefix.
@@ -92,7 +102,7 @@ class Settings:
     replay: ReplayMode = DEFAULT_REPLAY_MODE
     unplayed: Unplayed = "fail"
     allow_repeats: bool = False
-    tools: str | Mapping[str, str] = "replay"  # for all tools, or by name with "*" for the others
+    tools: ToolMode | Mapping[str, ToolMode] = "replay"  # for all tools, or by name with "*" for the others
     pace: bool = False  # whether the pieces of a recorded stream come when they did
     loopback: bool = True  # whether replay lets connections to this machine through
     hosts: tuple[str, ...] = ()  # names that replay lets connections through to, with shell wildcards
@@ -105,8 +115,8 @@ class Settings:
     redact_env: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
-    def tool_mode(self, name: str) -> str:
-        """Return what becomes of calls of one tool: ``replay``, ``live`` or ``refuse``."""
+    def tool_mode(self, name: str) -> ToolMode:
+        """Return what becomes of calls of one tool."""
         if isinstance(self.tools, str):
             return self.tools
         return self.tools.get(name, self.tools.get("*", "replay"))
@@ -134,11 +144,6 @@ class Layer(NamedTuple):
     values: Mapping[str, Any]
 
 
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "record_mode": get_args(RecordMode),
-    "replay": get_args(ReplayMode),
-    "unplayed": get_args(Unplayed),
-}
 # Lists gather what every layer says; everything else is taken from the strongest layer that speaks.
 _GATHERED = frozenset(
     {
@@ -188,21 +193,13 @@ def _choose(name: str, value: Any, *, source: str, chosen: dict[str, Any], sourc
 def _check(name: str, value: Any, *, source: str) -> None:
     if name not in _NAMES:
         raise ConfigurationError(f"{source}: unknown setting {name!r}; known are {', '.join(sorted(_NAMES))}")
-    if name in _CHOICES and value not in _CHOICES[name]:
-        raise ConfigurationError(f"{source}: {name}={value!r} is not one of {', '.join(_CHOICES[name])}")
+    for chosen in value.values() if name == "tools" and isinstance(value, Mapping) else [value]:
+        if name in CHOICES and chosen not in CHOICES[name]:
+            raise ConfigurationError(f"{source}: {name}={chosen!r} is not one of {', '.join(CHOICES[name])}")
     if name in _GATHERED and not all(isinstance(entry, str) for entry in _as_strings(value)):
         raise ConfigurationError(f"{source}: {name}={value!r} must be a string or a list of strings")
-    if name == "tools":
-        _check_tools(value, source=source)
     if name in ("allow_repeats", "loopback", "pace") and not isinstance(value, bool):
         raise ConfigurationError(f"{source}: {name}={value!r} must be True or False")
-
-
-def _check_tools(value: Any, *, source: str) -> None:
-    modes = value.values() if isinstance(value, Mapping) else [value]
-    wrong = [mode for mode in modes if mode not in get_args(ToolMode)]
-    if wrong:
-        raise ConfigurationError(f"{source}: tools={wrong[0]!r} is not one of {', '.join(get_args(ToolMode))}")
 
 
 def _as_strings(value: Any) -> Iterable[Any]:

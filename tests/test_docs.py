@@ -9,10 +9,11 @@ import pytest
 
 import pytest_agentreplay
 from pytest_agentreplay.records import Step
-from pytest_agentreplay.settings import RECORD_MODES, REPLAY_MODES
+from pytest_agentreplay.settings import CHOICES
 from tests.support.suite import INI
 
 ROOT = Path(__file__).resolve().parents[1]
+_QUICK = ("-p", "no:hypothesispytest", "-p", "no:langsmith_plugin", "-p", "no:xdist")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -90,20 +91,31 @@ def test_the_architecture_page_names_each_kind_of_step() -> None:
     assert set(re.findall(r"`([\w.]+)`", told)) == kinds
 
 
-def test_the_readme_names_each_setting_and_mode(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("import pytest\n@pytest.mark.agent_cassette(nonsense=1)\ndef test_it():\n    pass\n")
+@pytest.fixture
+def help_text(pytester: pytest.Pytester) -> str:
+    """What pytest says of our options and settings."""
     pytester.makeini(INI)
-    quick = ("-p", "no:hypothesispytest", "-p", "no:langsmith_plugin", "-p", "no:xdist")
-    refusal = pytester.runpytest_inprocess(*quick)
+    return " ".join(pytester.runpytest_inprocess(*_QUICK, "--help").stdout.str().split())
+
+
+def test_the_readme_names_each_setting_and_what_it_may_be(pytester: pytest.Pytester, help_text: str) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.agent_cassette(nonsense=1)\ndef test_it():\n    pass\n")
+    refusal = pytester.runpytest_inprocess(*_QUICK)
     [arguments] = re.findall(r"unknown argument nonsense; known are (.*)", refusal.stdout.str() + refusal.stderr.str())
-    help_text = pytester.runpytest_inprocess(*quick, "--help").stdout.str()
-    settings = set(re.findall(r"^  (agent_\w+) \(", help_text, flags=re.MULTILINE))
-    modes = set(RECORD_MODES) | set(REPLAY_MODES)
+    settings = set(re.findall(r" (agent_\w+) \(", help_text))
+    choices = {choice for choices in CHOICES.values() for choice in choices}
 
     named = first_cells(README)
 
     assert len(settings) > 10
-    assert (settings | set(arguments.split(", ")) | modes) - named == set()
+    assert (settings | set(arguments.split(", ")) | choices) - named == set()
+
+
+@pytest.mark.parametrize("setting", ["record_mode", "replay", "unplayed"])
+def test_the_help_of_an_ini_setting_says_what_it_may_be(setting: str, help_text: str) -> None:
+    [told] = re.findall(rf" agent_{setting} \(string\): (.*?) agent_\w+ \(", help_text)
+
+    assert [choice for choice in CHOICES[setting] if not re.search(rf"[:,r] {choice}\b", told)] == []
 
 
 def test_each_lesson_names_a_report_and_a_test_that_is_there() -> None:

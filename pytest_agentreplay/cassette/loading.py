@@ -94,7 +94,7 @@ def load_cassette(path: str | os.PathLike[str], *, partial: bool = False) -> Cas
     try:
         data = place.read_bytes()
     except OSError as error:
-        raise CassetteError(f"cannot be read: {error.strerror}", path=place) from error
+        raise CassetteError.unreadable(place, error) from error
     return read_cassette(data, path=place, partial=partial)
 
 
@@ -186,8 +186,10 @@ class _Loader:
     def _read_message(self, row: bytes) -> None:
         try:
             value = parse_json(row)["value"]
-        except (ValueError, KeyError):
+        except ValueError:
             self._refuse("the line is not JSON", _RECORD_AGAIN)
+        except KeyError:
+            self._refuse("the message has no value", _RECORD_AGAIN)
         address = content_hash(value)
         if address in self.messages:
             self._refuse("the message stands here a second time", _RECORD_AGAIN)
@@ -198,7 +200,7 @@ class _Loader:
     def _read_exchange(self, fields: dict[str, Any], row: bytes) -> None:
         lane = fields.get("lane", "")
         if not isinstance(lane, str):
-            self._refuse(f"the step cannot be read (lane: {lane!r} is no text)", _RECORD_AGAIN)
+            self._refuse(f"the step cannot be read (lane: {lane!r} is not a string)", _RECORD_AGAIN)
         before = self.last_in_lane.get(lane)
         after = fields.get("after")
         if (after is None) != (before is None) or (before and lines.reference(before.hash) != after):

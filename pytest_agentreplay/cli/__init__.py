@@ -1,7 +1,6 @@
 """The command line ``agentreplay``: parse, call one library function, print.
 
-Exit codes: 0 fine, 1 something was found, 2 a command that cannot be meant or input that cannot be read, said in one
-line on stderr.
+What the exit codes say stands in :class:`pytest_agentreplay.cli.exit_codes.ExitCode`.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Annotated
 import typer
 
 from pytest_agentreplay import __version__
+from pytest_agentreplay.cli.exit_codes import ExitCode
 from pytest_agentreplay.errors import AgentReplayError
 
 __all__ = ["main"]
 
-_UNUSABLE = 2
 # click's, which typer carries under a name of its own in some versions and not in others
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
@@ -39,12 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{error.format_message()}\nsee agentreplay --help")  # type: ignore[attr-defined]
     except AgentReplayError as error:
         return _fail(str(error))
-    return int(status or 0)
+    return int(status or ExitCode.FINE)
 
 
 def _fail(message: str) -> int:
     typer.echo("agentreplay: " + "; ".join(line.lstrip().rstrip(" .") for line in message.splitlines()), err=True)
-    return _UNUSABLE
+    return ExitCode.UNUSABLE
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's form of a callback

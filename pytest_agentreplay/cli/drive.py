@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agentreplay.cassette import continuation_path
+from pytest_agentreplay.cli.exit_codes import ExitCode
 from pytest_agentreplay.cli.tapes import load_tape
 from pytest_agentreplay.errors import ConfigurationError, ReplayStop
 from pytest_agentreplay.library import Result, replay, resume
 
 __all__ = ["drive_replay", "drive_resume"]
 
-_DIFFERS = 1
 
-
-def drive_replay(target: str, tape: str, *, to: Path | None, as_json: bool) -> int:
+def drive_replay(target: str, tape: str, *, to: Path | None, as_json: bool) -> ExitCode:
     """Replay a tape with the agent that ``MODULE:FUNCTION`` builds; return the exit code."""
     return _drive(lambda build, loaded, path: replay(loaded, build, to=path), target, tape, to=to, as_json=as_json)
 
 
-def drive_resume(target: str, tape: str, *, to: Path | None, allow_restart: bool, as_json: bool) -> int:
+def drive_resume(target: str, tape: str, *, to: Path | None, allow_restart: bool, as_json: bool) -> ExitCode:
     """Go on from a tape with what ``MODULE:FUNCTION`` runs; return the exit code."""
     return _drive(
         lambda run, loaded, path: resume(loaded, run, to=path, allow_restart=allow_restart),
@@ -44,7 +43,7 @@ def _drive(
     *,
     to: Path | None,
     as_json: bool,
-) -> int:
+) -> ExitCode:
     function, loaded = _find(target), load_tape(tape)
     if to is None and not loaded.path.exists():
         raise ConfigurationError(f"{tape!r} is no file that a new tape could go beside: say where with --to")
@@ -53,9 +52,9 @@ def _drive(
             result = operation(function, loaded, to or continuation_path(loaded.path))
     except ReplayStop as stop:
         sys.stderr.write(f"{stop}\n")
-        return _DIFFERS
+        return ExitCode.FOUND
     sys.stdout.write(_as_json(result) if as_json else _as_text(result))
-    return 0
+    return ExitCode.FINE
 
 
 def _find(target: str) -> Callable[..., Any]:

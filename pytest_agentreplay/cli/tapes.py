@@ -12,6 +12,8 @@ from pytest_agentreplay.filenames import cassette_of
 
 __all__ = ["load_tape", "print_as_it_is"]
 
+_AS_GIT_NAMES_IT = "Give REV:path as for git show: from the top of the repository, or as REV:./path from here."
+
 
 def load_tape(name: str) -> Cassette:
     """Return the tape that a path, a pytest node id or ``REV:path`` (as for ``git show``) names.
@@ -34,7 +36,7 @@ def print_as_it_is(name: str) -> None:
     try:
         sys.stdout.write(Path(name).read_text(encoding="utf-8", errors="backslashreplace"))
     except OSError as error:
-        raise CassetteError(f"cannot be read: {error.strerror}", path=name) from error
+        raise CassetteError.unreadable(name, error) from error
 
 
 def _load_of_test(nodeid: str) -> Cassette:
@@ -49,8 +51,10 @@ def _show(name: str) -> bytes:
     try:
         done = subprocess.run(["git", "show", name], capture_output=True, check=False)
     except OSError as error:
-        raise CassetteError(f"cannot be read from git: {error.strerror}", path=name) from error
+        fault = f"git cannot be run: {error.strerror or error}"
+        raise CassetteError(fault, path=name, remedy="Install git, or give the path of a file.") from error
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise CassetteError(f"cannot be read from git: {said[0] if said else 'it says nothing'}", path=name)
+        fault = f"cannot be read from git: {said[0] if said else f'git show ended with exit code {done.returncode}'}"
+        raise CassetteError(fault, path=name, remedy=_AS_GIT_NAMES_IT)
     return done.stdout

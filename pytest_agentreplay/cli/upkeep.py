@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_agentreplay.cli.exit_codes import ExitCode
 from pytest_agentreplay.dialects import load_dialects
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.plugin.census import Plan
@@ -18,8 +19,8 @@ from pytest_agentreplay.upkeep import Stats, Verdict, collect_stats, drop_steps,
 __all__ = ["prune_suite", "show_stats", "verify_places"]
 
 
-def verify_places(places: Sequence[str], *, as_json: bool) -> int:
-    """Verify every cassette in files, folders and globs; return 1 when one has a fault."""
+def verify_places(places: Sequence[str], *, as_json: bool) -> ExitCode:
+    """Verify every cassette in files, folders and globs; say by the exit code whether one has a fault."""
     dialects = load_dialects()
     verdicts = [verify(path, dialects=dialects) for path in _expand(places, with_partials=True)]
     if as_json:
@@ -29,10 +30,10 @@ def verify_places(places: Sequence[str], *, as_json: bool) -> int:
             _print(_verdict_line(verdict))
         faults = sum(verdict.fault is not None for verdict in verdicts)
         _print(f"{len(verdicts)} verified, {faults} with a fault")
-    return 1 if any(verdict.fault for verdict in verdicts) else 0
+    return _found(any(verdict.fault for verdict in verdicts))
 
 
-def show_stats(places: Sequence[str], *, as_json: bool) -> int:
+def show_stats(places: Sequence[str], *, as_json: bool) -> ExitCode:
     """Print what the cassettes in files, folders and globs hold together."""
     stats = collect_stats(_expand(places))
     if as_json:
@@ -40,11 +41,11 @@ def show_stats(places: Sequence[str], *, as_json: bool) -> int:
     else:
         for line in _stats_lines(stats):
             _print(line)
-    return 0
+    return ExitCode.FINE
 
 
-def prune_suite(arguments: Sequence[str], *, dry_run: bool, as_json: bool) -> int:
-    """Run a suite offline, and drop the cassettes and steps that it did not ask for; return 1 if there were any."""
+def prune_suite(arguments: Sequence[str], *, dry_run: bool, as_json: bool) -> ExitCode:
+    """Run a suite offline, and drop what it did not ask for; say by the exit code whether there was anything."""
     plan = _take_census(arguments)
     if not dry_run:
         _carry_out(plan)
@@ -53,7 +54,11 @@ def prune_suite(arguments: Sequence[str], *, dry_run: bool, as_json: bool) -> in
     else:
         for line in _plan_lines(plan, dry_run=dry_run):
             _print(line)
-    return 1 if plan.unused or plan.unplayed else 0
+    return _found(plan.unused or plan.unplayed)
+
+
+def _found(anything: object) -> ExitCode:
+    return ExitCode.FOUND if anything else ExitCode.FINE
 
 
 def _take_census(arguments: Sequence[str]) -> Plan:

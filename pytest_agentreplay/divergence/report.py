@@ -6,6 +6,8 @@ Only what is meant to be copied, a command or a setting, may be longer than that
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -29,14 +31,17 @@ class Words:
     """What a report tells its reader to write: a command of pytest's and a marker, or arguments in code.
 
     ``{test}`` stands for the test's node id, ``{mode}`` for a record mode, ``{setting}`` for a setting with its value.
+    ``test`` is the node id of the test to run where the report is about no test.
     """
 
+    test: str | None = None
     again: str = "pytest {test} --record-mode={mode}"
     setting: str = "@pytest.mark.agent_cassette({setting})"
 
     def record(self, test: str, mode: str) -> str:
         """Return what records a test again, in a record mode."""
-        return self.again.replace("{test}", _quoted(test)).replace("{mode}", mode)
+        meant = {"{test}": shlex.quote(self.test or test), "{mode}": mode}
+        return re.sub("|".join(meant), lambda found: meant[found.group()], self.again)
 
     def set(self, setting: str) -> str:
         """Return what makes a setting."""
@@ -146,10 +151,6 @@ def _clip(line: str) -> str:
 
 def _rewrite(scene: Scene, condition: str) -> list[str]:
     return [f"  {condition}, record again: {scene.words.record(scene.test, 'rewrite')}"]
-
-
-def _quoted(test: str) -> str:
-    return test if all(letter.isalnum() or letter in "/._:-" for letter in test) else f"'{test}'"
 
 
 def _change_lines(changes: Sequence[Change]) -> list[str]:

@@ -16,6 +16,7 @@ from pytest_agentreplay.agent_run import AgentRun
 from pytest_agentreplay.dialects import installed_dialects
 from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceWarning
 from pytest_agentreplay.library.tapes import words_for
+from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import About, Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import Layer, Settings, resolve_settings
 from pytest_agentreplay.taps.installation import installed_taps
@@ -23,6 +24,7 @@ from pytest_agentreplay.taps.installation import installed_taps
 __all__ = ["CassetteBlock", "settings_of", "use_cassette"]
 
 _PACKAGE = str(Path(__file__).parent.parent)
+_PHASES: tuple[Phase, ...] = ("setup", "teardown", "call")  # a block has one, the cassette of a test all of them
 
 
 def use_cassette(
@@ -88,7 +90,7 @@ class CassetteBlock:
         with ExitStack() as stack:
             self._registry = stack.enter_context(installed_taps()).registry
             session = self.session = self._opened()
-            session.player.phase = "call"
+            session.begin("call")
             self._token = self._registry.enter(session)
             self._stack = stack.pop_all()
         return AgentRun(session)
@@ -102,7 +104,8 @@ class CassetteBlock:
         with self._stack:
             with suppress(ValueError):  # one that is left in another context than it was entered in
                 self._registry.leave(token)
-            stopped = self._judged(session, error)
+            is_interrupted = isinstance(error, KeyboardInterrupt | SystemExit)
+            stopped = None if is_interrupted else session.judge(_PHASES, passed=error is None)
             self.outcome = session.close(passed=error is None and stopped is None)
         try:
             _warn(session.player.take_warnings())
@@ -117,22 +120,6 @@ class CassetteBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.__exit__(kind, error, traceback)
-
-    @staticmethod
-    def _judged(session: Session, error: BaseException | None) -> BaseException | None:
-        """Return what the block ends with, whatever the code in it made of that."""
-        player, settings = session.player, session.settings
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            return None
-        if player.stopped is not None:
-            return player.stopped
-        unplayed = player.unplayed_error(("setup", "teardown", "call"))
-        if error is not None or unplayed is None or settings.unplayed == "ignore":
-            return None
-        if settings.warns_of_unplayed:
-            player.warned.append(str(unplayed))
-            return None
-        return unplayed
 
 
 def _warn(reports: Iterable[str]) -> None:

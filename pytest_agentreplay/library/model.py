@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pytest_agentreplay.errors import NoRecordedOutputError
 from pytest_agentreplay.library.tapes import load_tape
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.timeline import read_timeline
+from pytest_agentreplay.session import shown_path
 
 __all__ = ["ReplayModel"]
 
@@ -31,12 +33,9 @@ class ReplayModel:
     ) -> None:
         read = load_tape(Path(tape)) if isinstance(tape, str | os.PathLike) else tape
         moments = read_timeline(read, dialects or installed_dialects())
-        lanes = (None if lane is None else lane, f"@{lane}")
-        self._outputs = [
-            told.reply.messages[0]
-            for told in moments
-            if told.reply.messages and (lane is None or told.step.lane in lanes)
-        ]
+        outputs = [(told.step.lane, told.reply.messages[0]) for told in moments if told.reply.messages]
+        self._outputs = [output for known, output in outputs if lane is None or known in (lane, f"@{lane}")]
+        self._origin = _told_origin(getattr(read, "path", None), lane, known=dict(outputs))
         self._given = 0
         self._lock = threading.Lock()
 
@@ -44,8 +43,10 @@ class ReplayModel:
         """Return the next recorded output; what is asked does not matter."""
         with self._lock:
             if self._given == len(self._outputs):
+                count = len(self._outputs)
                 raise NoRecordedOutputError(
-                    f"output {self._given + 1} was asked for, and {len(self._outputs)} were recorded"
+                    f"output {count + 1} was asked for, and {count} {'was' if count == 1 else 'were'} recorded"
+                    f"{self._origin}\n  Let the loop end sooner, or record a run that goes on for as long."
                 )
             self._given += 1
             return self._outputs[self._given - 1]
@@ -58,3 +59,10 @@ class ReplayModel:
     def leftover(self) -> tuple[Message, ...]:
         """The outputs that nothing has asked for yet, in their order."""
         return tuple(self._outputs[self._given :])
+
+
+def _told_origin(path: Path | None, lane: str | None, *, known: Collection[str]) -> str:
+    """Return what an error says of where outputs come from: the file, and the lane among those there are."""
+    place = "" if path is None else f" in {shown_path(path)}"
+    lanes = ", ".join(map(repr, known)) or "none"
+    return place if lane is None else f"{place} in lane {lane!r} (lanes with outputs: {lanes})"

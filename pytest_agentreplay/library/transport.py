@@ -56,10 +56,8 @@ class ReplayTransport:
             environment=os.environ,
             words=words_for(loaded.path),
         )
-        self._session.player.phase = "call"
-        registry = Registry()
-        registry.running = self._session
-        self._exchanges = Exchanges(registry)
+        self._session.begin("call")
+        self._exchanges = Exchanges(Registry(running=self._session))
         self._answers: dict[str, Answers] = {}
 
     def handle_request(self, request: Any) -> Any:

@@ -212,6 +212,11 @@ class Player(Run):
         with self._lock:
             self.halt(self.stopped or error)
 
+    def warn(self, report: str) -> None:
+        """Keep the report of what differed where that is allowed."""
+        with self._lock:
+            self.warned.append(report)
+
     def take_warnings(self) -> list[str]:
         """Return the reports of what differed where that is allowed, each once."""
         with self._lock:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from pytest_agentreplay.errors import RecordingFailedError, ReplayDivergenceError, ReplayStop
+from pytest_agentreplay.errors import DivergenceKind, RecordingFailedError, ReplayDivergenceError, ReplayStop
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.player.observer import Observer, Unobserved
@@ -113,7 +113,7 @@ class Run:
             place=max(0, len(self.calls) - 1),
         )
 
-    def diverge(self, kind: str, report: str, *, change: str | None = None) -> NoReturn:
+    def diverge(self, kind: DivergenceKind, report: str, *, change: str | None = None) -> NoReturn:
         """End the run with a divergence; a live tool's other result that came before it is named as its cause."""
         if self.surprises:
             report = describe.with_cause(report, self.surprises[0])

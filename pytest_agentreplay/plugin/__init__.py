@@ -21,6 +21,7 @@ from pytest_agentreplay.errors import (
 )
 from pytest_agentreplay.plugin import options, state
 from pytest_agentreplay.plugin.alike import CHANGE, SharedReports
+from pytest_agentreplay.plugin.attempts import ATTEMPT, INTERRUPTIONS, Attempt
 from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
 from pytest_agentreplay.plugin.state import agent_state, agent_state_seed, agent_store
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
@@ -32,19 +33,10 @@ __all__ = ["agent_state", "agent_state_seed", "agent_store", "event_snapshot", "
 if TYPE_CHECKING:
     from pytest_agentreplay.agent_run import AgentRun
     from pytest_agentreplay.plugin.capture import Capture
+    from pytest_agentreplay.records import Phase
     from pytest_agentreplay.session import Session
 
 _CAPTURE: pytest.StashKey[Capture] = pytest.StashKey()
-_ATTEMPT: pytest.StashKey[_Attempt] = pytest.StashKey()
-
-
-class _Attempt:
-    """One run of a marked test."""
-
-    def __init__(self) -> None:
-        self.session: Session | None = None
-        self.passed = False
-        self.reported: str | None = None
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -134,14 +126,14 @@ def pytest_fixture_setup(
     except BaseException as error:
         capture.end_shared(setup, error)
         raise
+    fixturedef.addfinalizer(lambda: capture.begin_shared(teardown))  # also where the setup fails at its end
     capture.end_shared(setup, None)
-    fixturedef.addfinalizer(lambda: capture.begin_shared(teardown))
     return value
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    item.stash[_ATTEMPT] = _Attempt()
+    item.stash[ATTEMPT] = Attempt()
     try:
         yield
     except BaseException as error:
@@ -152,11 +144,11 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    attempt = item.stash[_ATTEMPT]
+    attempt = item.stash[ATTEMPT]
     session = attempt.session
     if session is None:
         return (yield)
-    session.player.phase = "call"
+    session.begin("call")
     item.config.stash[_CAPTURE].own(item, session)
     try:
         yield
@@ -174,11 +166,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    attempt = item.stash[_ATTEMPT]
+    attempt = item.stash[ATTEMPT]
     session = attempt.session
     if session is None:
         return (yield)
-    session.player.phase = "teardown"
+    session.begin("teardown")
     was_stopped = session.player.stopped is not None
     try:
         yield
@@ -200,10 +192,11 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    attempt = item.stash.get(_ATTEMPT, None)
-    if call.excinfo is not None and isinstance(call.excinfo.value, ReplayStop | AgentReplayError) and report.failed:
-        report.longrepr = _words_of(call.excinfo.value, attempt)
-        change = getattr(_stop_behind(call.excinfo.value) or call.excinfo.value, "change", None)
+    attempt = item.stash.get(ATTEMPT, None)
+    error = _repeated(call.excinfo.value) if call.excinfo is not None else None
+    if isinstance(error, ReplayStop | AgentReplayError) and report.failed:
+        report.longrepr = _words_of(error, attempt)
+        change = getattr(_stop_behind(error) or error, "change", None)
         if change is not None and attempt is not None and attempt.session is not None:
             setattr(report, CHANGE, [change, attempt.session.player.test])
     capture = item.config.stash.get(_CAPTURE, None)
@@ -234,7 +227,7 @@ def agent_run(request: pytest.FixtureRequest, agent_config: dict[str, Any], agen
     from pytest_agentreplay.plugin.capture import run_of
 
     session = item.config.stash[_CAPTURE].open(item, folder=Path(agent_cassette_dir), fixture=dict(agent_config))
-    item.stash[_ATTEMPT].session = session
+    item.stash[ATTEMPT].session = session
     return run_of(session)
 
 
@@ -253,13 +246,9 @@ def _request_first(item: pytest.Item, name: str) -> None:
 def _stop_if_diverged(item: pytest.Item, error: BaseException | None) -> None:
     """Raise the divergence that a test met, whatever became of it on the way up."""
     __tracebackhide__ = True
-    session = item.stash[_ATTEMPT].session
+    session = item.stash[ATTEMPT].session
     stopped = (session.player.stopped if session is not None else None) or _stop_behind(error)
-    if (
-        stopped is not None
-        and error is not stopped
-        and not isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
-    ):
+    if stopped is not None and error is not stopped and not isinstance(error, INTERRUPTIONS):
         raise stopped from error
 
 
@@ -275,7 +264,15 @@ def _stop_behind(error: BaseException | None) -> ReplayStop | None:
     return cause if isinstance(cause, ReplayStop) else None
 
 
-def _words_of(error: BaseException, attempt: _Attempt | None) -> str:
+def _repeated(error: BaseException) -> BaseException:
+    """Return the error that a group holds again and again, as where a fixture's teardown ends with what it met."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    first, *others = (_stop_behind(one) or one for one in error.exceptions)
+    return first if all(other is first for other in others) else error
+
+
+def _words_of(error: BaseException, attempt: Attempt | None) -> str:
     """Return what a report says of one of our errors: all of it, the first time in a test."""
     name, text = type(_stop_behind(error) or error).__name__, str(error)
     if attempt is not None and attempt.reported == text:
@@ -285,18 +282,12 @@ def _words_of(error: BaseException, attempt: _Attempt | None) -> str:
     return f"{name}: {text}"
 
 
-def _judge(session: Session, item: pytest.Item, *, phases: tuple[Any, ...], passed: bool) -> None:
+def _judge(session: Session, item: pytest.Item, *, phases: tuple[Phase, ...], passed: bool) -> None:
     __tracebackhide__ = True
-    from pytest_agentreplay.plugin.capture import judge
-
+    stopped = session.judge(phases, passed=passed)
     _warn(session, item)
-    error = judge(session, phases, passed=passed)
-    if error is None:
-        return
-    if session.player.stopped is None and session.settings.warns_of_unplayed:
-        item.warn(ReplayDivergenceWarning(str(error)))
-        return
-    raise error
+    if stopped is not None:
+        raise stopped
 
 
 def _warn(session: Session, item: pytest.Item) -> None:

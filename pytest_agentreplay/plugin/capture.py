@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,12 @@ import pytest
 
 from pytest_agentreplay.agent_run import AgentRun
 from pytest_agentreplay.dialects import load_dialects
+from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import ConfigurationError, ReplayDivergenceException, ReplayStop
 from pytest_agentreplay.plugin.options import cassette_name, layers_of
 from pytest_agentreplay.plugin.paths import cassette_file_name, fixture_file_name, fixture_folder, node_from_here
 from pytest_agentreplay.plugin.shared import SharedPhase
+from pytest_agentreplay.plugin.summary import ReportedOutcome
 from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import Settings, resolve_settings
@@ -41,7 +43,7 @@ class Capture:
         self._patches = ExitStack()
         self._taps = self._patches.enter_context(installed_taps())
         self.registry = self._taps.registry
-        self.outcomes: list[dict[str, Any]] = []
+        self.outcomes: list[ReportedOutcome] = []
         self._dialects = load_dialects()
         self._settings = Settings()
         self._failed: set[str] = set()  # tests whose recording was made by an attempt that failed
@@ -63,10 +65,13 @@ class Capture:
             raise ConfigurationError(f"{path} lies inside __snapshots__, where snapshot tools delete foreign files")
         self._settings, self._folder = settings, folder
         self.renew_guard()
-        session = self._open(item.nodeid, path, settings=self._of_attempt(item.nodeid, settings))
-        session.player.test = node_from_here(item.config, item.nodeid)
-        self.registry.running = session
-        self.registry.enter(session)
+        session = self._open(
+            item.nodeid,
+            path,
+            settings=self._of_attempt(item.nodeid, settings),
+            test=node_from_here(item.config, item.nodeid),
+        )
+        self.registry.run(session)
         os.environ[RECORDED_PROCESS] = item.nodeid
         if session.recording is not None:
             _let_through_block_network(item)
@@ -74,11 +79,10 @@ class Capture:
 
     def close(self, session: Session, *, passed: bool) -> None:
         """Close the session of a test; nothing is owned from here on."""
-        self.registry.running = None
-        self.registry.enter(None)
+        self.registry.run(None)
         os.environ.pop(RECORDED_PROCESS, None)
         outcome = session.close(passed=passed)
-        self.outcomes.append(_report_attribute(outcome, test=session.player.test, passed=passed))
+        self.outcomes.append(_reported(outcome, test=session.player.test, passed=passed))
         if session.recording is not None and not outcome.exchanges and session.player.programs:
             warnings.warn(UnrecordedTrafficWarning(_unseen(session)), stacklevel=2)
         if passed:
@@ -86,7 +90,7 @@ class Capture:
         elif outcome.action == "recorded":
             self._failed.add(session.name)
 
-    def take_outcomes(self) -> list[dict[str, Any]]:
+    def take_outcomes(self) -> list[ReportedOutcome]:
         """Return what has been done to cassettes since this was asked last, as plain values for a test report."""
         taken, self.outcomes = self.outcomes, []
         return taken
@@ -100,8 +104,14 @@ class Capture:
     ) -> SharedPhase:
         """Return what owns the requests of a fixture's setup or teardown, not begun yet."""
         folder = fixture_folder(fixturedef, request, folder=self._folder)
-        path = folder / fixture_file_name(fixturedef, request, phase=phase)
-        return SharedPhase(f"{phase} of fixture {fixturedef.argname!r}", path, self._open, registry=self.registry)
+        return SharedPhase(
+            phase,
+            fixture=fixturedef.argname,
+            path=folder / fixture_file_name(fixturedef, request, phase=phase),
+            item=request._pyfuncitem,
+            open_it=partial(self._open_shared, settings=self._settings),
+            registry=self.registry,
+        )
 
     def begin_shared(self, shared: SharedPhase) -> None:
         """Begin a phase."""
@@ -112,7 +122,7 @@ class Capture:
         """End a phase, if it has begun."""
         outcome = shared.end(error) if shared.is_open else None
         if outcome is not None:
-            self.outcomes.append(_report_attribute(outcome, test=shared.name, passed=error is None))
+            self.outcomes.append(_reported(outcome, test=shared.test, passed=error is None))
 
     def _of_attempt(self, name: str, settings: Settings) -> Settings:
         """Let a test that is run again, because it failed while it recorded, record what it did not come to."""
@@ -120,13 +130,20 @@ class Capture:
         goes_on = name in self._failed and policy.records_missing and not policy.records_unknown
         return replace(settings, record_mode="new_episodes") if goes_on else settings
 
-    def _open(self, name: str, path: Path, *, settings: Settings | None = None) -> Session:
+    def _open_shared(self, shared: SharedPhase, *, settings: Settings) -> Session:
+        return self._open(shared.name, shared.path, settings=settings, words=Words(test=shared.test))
+
+    def _open(
+        self, name: str, path: Path, *, settings: Settings, test: str | None = None, words: Words | None = None
+    ) -> Session:
         return open_session(
             name=name,
             path=path,
-            settings=settings or self._settings,
+            settings=settings,
             dialects=self._dialects,
             environment=os.environ,
+            words=words,
+            test=test,
         )
 
     def own(self, item: pytest.Item, session: Session) -> None:
@@ -215,40 +232,30 @@ def run_of(session: Session) -> AgentRun:
     return AgentRun(session)
 
 
-def judge(session: Session, phases: tuple[Phase, ...], *, passed: bool) -> BaseException | None:
-    """Return what a phase must fail with, whatever the code under test made of it, or ``None``."""
-    player = session.player
-    if player.stopped is not None:
-        return player.stopped
-    if not passed or session.settings.unplayed == "ignore":
-        return None
-    return player.unplayed_error(phases)
-
-
 def _unseen(session: Session) -> str:
     programs = ", ".join(sorted(session.player.programs))
     return f"{session.player.test} made no request; what the programs that it started request is not seen: {programs}"
 
 
-def _report_attribute(outcome: Outcome, *, test: str, passed: bool) -> dict[str, Any]:
-    """Return what a test report carries to the summary, as plain values that cross process borders."""
-    return {
-        "action": outcome.action,
-        "path": shown_path(outcome.path),
-        "absolute": str(outcome.path.resolve()),
-        "unplayed": list(outcome.unplayed),
-        "exchanges": outcome.exchanges,
-        "tools": outcome.tools,
-        "resumed": outcome.resumed,
-        "torn": outcome.torn,
-        "tape": shown_path(outcome.tape) if outcome.tape else None,
-        "made": outcome.made,
-        "dropped": list(outcome.dropped),
-        "partial": shown_path(outcome.partial) if outcome.partial else None,
-        "test": test,
-        "passed": passed,
-        "exists": outcome.path.exists(),
-    }
+def _reported(outcome: Outcome, *, test: str, passed: bool) -> ReportedOutcome:
+    """Return what a test report carries to the summary."""
+    return ReportedOutcome(
+        action=outcome.action,
+        path=shown_path(outcome.path),
+        absolute=str(outcome.path.resolve()),
+        exists=outcome.path.exists(),
+        test=test,
+        passed=passed,
+        exchanges=outcome.exchanges,
+        tools=outcome.tools,
+        resumed=outcome.resumed,
+        torn=outcome.torn,
+        partial=shown_path(outcome.partial) if outcome.partial else None,
+        dropped=list(outcome.dropped),
+        unplayed=list(outcome.unplayed),
+        tape=shown_path(outcome.tape) if outcome.tape else None,
+        made=outcome.made,
+    )
 
 
 def _let_through_block_network(item: pytest.Item) -> None:

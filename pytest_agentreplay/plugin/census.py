@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from pytest_agentreplay.cassette import is_partial
 from pytest_agentreplay.filenames import SUFFIX
 from pytest_agentreplay.plugin.options import MARKER, cassette_name
 from pytest_agentreplay.plugin.paths import cassette_file_name
-from pytest_agentreplay.plugin.summary import ATTRIBUTE
+from pytest_agentreplay.plugin.summary import ATTRIBUTE, ReportedOutcome
 
 __all__ = ["Census", "Plan"]
 
@@ -122,7 +121,7 @@ class Census:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and report.passed:
             self._ran.add(report.nodeid)
-        outcomes: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
+        outcomes: list[ReportedOutcome] = getattr(report, ATTRIBUTE, [])
         for outcome in outcomes:
             path = Path(outcome["absolute"])
             # A test that skips itself or fails as expected says nothing about what it did not come to.

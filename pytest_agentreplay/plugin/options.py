@@ -9,11 +9,11 @@ import pytest
 
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.settings import (
+    CHOICES,
     DEFAULT_RECORD_MODE,
     DEFAULT_REPLAY_MODE,
-    RECORD_MODES,
-    REPLAY_MODES,
     Layer,
+    Settings,
     resolve_settings,
 )
 
@@ -41,15 +41,17 @@ _MARKER_SETTINGS = frozenset(
 _NOT_YET = frozenset({"freeze", "max_requests", "max_cost"})
 _MODES = ("record_mode", "replay")
 
+
+def _one_of(setting: str) -> str:
+    """Return what a setting may be, as a help text says it."""
+    *most, last = CHOICES[setting]
+    return f"{', '.join(most)} or {last}; default: {getattr(Settings, setting)}"
+
+
 _INI: tuple[tuple[str, str, str, str], ...] = (
-    (
-        "agent_record_mode",
-        "record_mode",
-        "string",
-        "record mode of agent cassettes: none, once, new_episodes, all or rewrite",
-    ),
-    ("agent_replay", "replay", "string", "what replay does with a request it does not know: strict, warn or hybrid"),
-    ("agent_unplayed", "unplayed", "string", "recorded steps that nothing asked for: fail, warn or ignore"),
+    ("agent_record_mode", "record_mode", "string", f"record mode of agent cassettes: {_one_of('record_mode')}"),
+    ("agent_replay", "replay", "string", f"what replay does with a request it does not know: {_one_of('replay')}"),
+    ("agent_unplayed", "unplayed", "string", f"recorded steps that nothing asked for: {_one_of('unplayed')}"),
     ("agent_ignore", "ignore", "linelist", "paths of request bodies that may vary, as '$.path' or '$.path =~ REGEX'"),
     ("agent_match_headers", "match_headers", "linelist", "further request headers that must be equal in replay"),
     ("agent_hosts", "hosts", "linelist", "host names that replay lets connections through to; * is a wildcard"),
@@ -78,7 +80,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--agent-replay",
         dest="agent_replay",
         default=None,
-        choices=list(REPLAY_MODES),
+        choices=list(CHOICES["replay"]),
         help=f"What replay does with a request the cassette does not know. Default: {DEFAULT_REPLAY_MODE}.",
     )
     for name, _, kind, text in _INI:
@@ -94,7 +96,7 @@ def add_record_mode(parser: pytest.Parser) -> None:
         "--record-mode",
         dest="record_mode",
         default=None,
-        choices=list(RECORD_MODES),
+        choices=list(CHOICES["record_mode"]),
         help=f"Record mode of cassettes. Default: {DEFAULT_RECORD_MODE}.",
     )
 

@@ -10,26 +10,40 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
-from pytest_agentreplay.errors import ReplayStop
+import pytest
+
+from pytest_agentreplay.errors import ReplayDivergenceWarning
 from pytest_agentreplay.player import Player
+from pytest_agentreplay.plugin.attempts import INTERRUPTIONS
+from pytest_agentreplay.plugin.paths import node_from_here
 from pytest_agentreplay.reader import Reader
+from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import Outcome, Session
 from pytest_agentreplay.taps.owners import Owner, Registry
 
 __all__ = ["SharedPhase"]
 
+OpenPhase: TypeAlias = "Callable[[SharedPhase], Session]"
+
 
 class SharedPhase:
     """The setup or the teardown of one fixture, as the owner of what it requests.
 
-    The session behind it is opened by its first request: most fixtures make none.
+    ``item`` is the test that the fixture is set up for, and ``test`` what selects it on a command line.  The session
+    behind it is opened by its first request: most fixtures make none.
     """
 
-    def __init__(self, name: str, path: Path, open_it: Callable[[str, Path], Session], *, registry: Registry) -> None:
-        self.name = name
+    def __init__(
+        self, phase: Phase, *, fixture: str, path: Path, item: pytest.Item, open_it: OpenPhase, registry: Registry
+    ) -> None:
+        self.name = f"{phase} of fixture {fixture!r}"
+        self.phase = phase
+        self.path = path
+        self.item = item
+        self.test = node_from_here(item.config, item.nodeid)
         self.is_open = False
-        self._path = path
         self._open_it = open_it
         self._registry = registry
         self._session: Session | None = None
@@ -49,29 +63,32 @@ class SharedPhase:
     def begin(self) -> None:
         """Own what runs from here on."""
         self.is_open = True
-        self._before = self._registry.running
-        self._registry.running = self
-        self._registry.enter(self)
+        self._before = self._registry.run(self)
 
     def end(self, error: BaseException | None) -> Outcome | None:
         """Give the ownership back; return what became of the cassette, or ``None`` where nothing was requested.
 
-        Raises the divergence that the phase met, whatever became of it on the way up.
+        Raises the divergence that the phase met, whatever became of it on the way up; warns of what differed where that
+        is allowed.
         """
         self.is_open = False
-        self._registry.running = self._before
-        self._registry.enter(self._before)
-        session = self._session or (self._opened() if self._path.exists() else None)
+        self._registry.run(self._before)
+        session = self._session or (self._opened() if self.path.exists() else None)
         if session is None:
             return None
-        stopped = session.player.stopped or (None if error else session.player.unplayed_error(("setup", "teardown")))
+        stopped = session.judge((self.phase,), passed=error is None)
         outcome = session.close(passed=error is None and stopped is None)
-        if isinstance(stopped, ReplayStop) and stopped is not error:
-            raise stopped from error
+        try:
+            for report in session.player.take_warnings():
+                self.item.warn(ReplayDivergenceWarning(report))
+        finally:
+            if stopped is not None and stopped is not error and not isinstance(error, INTERRUPTIONS):
+                raise stopped from error
         return outcome
 
     def _opened(self) -> Session:
         with self._lock:
             if self._session is None:
-                self._session = self._open_it(self.name, self._path)
+                self._session = self._open_it(self)
+                self._session.begin(self.phase)
             return self._session

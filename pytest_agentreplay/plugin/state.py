@@ -19,12 +19,12 @@ from pytest_agentreplay.errors import (
     ConfigurationError,
     StateError,
 )
-from pytest_agentreplay.plugin.options import MARKER
+from pytest_agentreplay.plugin.attempts import ATTEMPT
 from pytest_agentreplay.plugin.paths import branch_name
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.agent_run import AgentRun
     from pytest_agentreplay.run_log import RunLog
+    from pytest_agentreplay.session import Session
     from pytest_agentreplay.state import Store, View
 
 __all__ = ["add_options", "agent_state", "agent_state_seed", "agent_store", "report_branch"]
@@ -42,7 +42,7 @@ class _TestBranch:
         self.view = view
         self.forked = view.head
         self.log: RunLog | None = None
-        self.run: AgentRun | None = None
+        self.session: Session | None = None
         self.failed = False
 
 
@@ -93,8 +93,9 @@ def agent_state(request: pytest.FixtureRequest, agent_store: Store, agent_state_
     _fill(item.config, agent_store, agent_state_seed)
     view = agent_store.at(_fork(item, agent_store))
     branch = item.stash[_BRANCH] = _TestBranch(agent_store, view)
-    if item.get_closest_marker(MARKER) is not None:
-        _log_steps(branch, request.getfixturevalue("agent_run"), name=item.nodeid)
+    session = item.stash[ATTEMPT].session  # of a marked test, whose first fixture is agent_run
+    if session is not None:
+        _log_steps(branch, session, name=item.nodeid)
     yield view
     del item.stash[_BRANCH]
     _finish(branch, keep=branch.failed or item.config.getoption("agent_keep_branches"))
@@ -135,32 +136,32 @@ def _fork(item: pytest.Item, store: Store) -> str:
     raise AssertionError("unreachable: there is always a next attempt")
 
 
-def _log_steps(branch: _TestBranch, run: AgentRun, *, name: str) -> None:
+def _log_steps(branch: _TestBranch, session: Session, *, name: str) -> None:
     """Log the steps of a marked test's run on its branch."""
     from pytest_agentreplay.run_log import RunLog
 
-    branch.run = run
+    branch.session = session
     branch.log = RunLog(branch.store, branch.view, since=branch.forked)
     branch.log.start(name)
-    run.log_steps(branch.log)
+    session.keep_log(branch.log)
 
 
 def _describe(branch: _TestBranch) -> list[str]:
     """Return what a failure report says of a test's state."""
     from pytest_agentreplay.run_log import RunLog
 
-    name, run = branch.view.branch, branch.run
+    name, session = branch.view.branch, branch.session
     log = branch.log or RunLog(branch.store, branch.view, since=branch.forked)
     return [
         f"branch {name!r}, kept in {branch.store.path}",
         f"  open_store({branch.store.path!r}).at(branch={name!r})",
-        *log.describe_changes(diverged=run is not None and run.is_stopped),
+        *log.describe_changes(diverged=session is not None and session.player.stopped is not None),
     ]
 
 
 def _finish(branch: _TestBranch, *, keep: bool) -> None:
-    if branch.run is not None and branch.log is not None:
-        branch.run.leave_log()
+    if branch.session is not None and branch.log is not None:
+        branch.session.leave_log()
         if keep:
             branch.log.end("failed" if branch.failed else "ok")
     if not keep:

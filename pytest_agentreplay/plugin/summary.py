@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
-__all__ = ["Summary"]
+__all__ = ["ATTRIBUTE", "ReportedOutcome", "Summary"]
 
-ATTRIBUTE = "agent_cassette_outcomes"
+ATTRIBUTE = "agent_cassette_outcomes"  # what a test report carries: a list of outcomes
+
+
+class ReportedOutcome(TypedDict):
+    """What became of one cassette, as plain values that cross the borders of processes."""
+
+    action: str
+    path: str  # as reports show it
+    absolute: str
+    exists: bool
+    test: str  # what selects the test on a command line
+    passed: bool
+    exchanges: int
+    tools: int
+    resumed: int
+    torn: str | None
+    partial: str | None
+    dropped: list[str]
+    unplayed: list[int]
+    tape: str | None
+    made: int
 
 
 class Summary:
@@ -19,14 +40,14 @@ class Summary:
     """
 
     def __init__(self) -> None:
-        self.replayed: list[dict[str, Any]] = []
-        self.continued: dict[str, dict[str, Any]] = {}
-        self.recorded: dict[str, dict[str, Any]] = {}
-        self.kept: dict[str, dict[str, Any]] = {}
+        self.replayed: list[ReportedOutcome] = []
+        self.continued: dict[str, ReportedOutcome] = {}
+        self.recorded: dict[str, ReportedOutcome] = {}
+        self.kept: dict[str, ReportedOutcome] = {}
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        outcomes: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
+        outcomes: list[ReportedOutcome] = getattr(report, ATTRIBUTE, [])
         for outcome in outcomes:
             if outcome["action"] == "replayed":
                 self.replayed.append(outcome)
@@ -60,11 +81,11 @@ class Summary:
         for outcome in self.kept.values():
             terminalreporter.write_line(
                 f"  unfinished recording kept: {outcome['partial']} ({_kept(outcome)}); "
-                f"to go on from it: pytest {outcome['test']} --record-mode={_resuming(outcome)}"
+                f"to go on from it: pytest {shlex.quote(outcome['test'])} --record-mode={_resuming(outcome)}"
             )
 
 
-def _counted(outcomes: Iterable[dict[str, Any]]) -> str:
+def _counted(outcomes: Iterable[ReportedOutcome]) -> str:
     found = list(outcomes)
     counts = {
         "request": sum(outcome["exchanges"] for outcome in found),
@@ -74,11 +95,11 @@ def _counted(outcomes: Iterable[dict[str, Any]]) -> str:
     return ", ".join(named) or "0 requests"
 
 
-def _kept(outcome: dict[str, Any]) -> str:
+def _kept(outcome: ReportedOutcome) -> str:
     return f"{outcome['exchanges']} exchanges" + (f", {outcome['tools']} tool calls" if outcome["tools"] else "")
 
 
-def _notes(outcome: dict[str, Any]) -> str:
+def _notes(outcome: ReportedOutcome) -> str:
     notes = []
     if outcome["resumed"]:
         notes.append(f"resumed from an unfinished recording of {outcome['resumed']} exchanges")
@@ -91,5 +112,5 @@ def _notes(outcome: dict[str, Any]) -> str:
     return f" ({'; '.join(notes)})" if notes else ""
 
 
-def _resuming(outcome: dict[str, Any]) -> str:
+def _resuming(outcome: ReportedOutcome) -> str:
     return "new_episodes" if outcome["exists"] else "once"

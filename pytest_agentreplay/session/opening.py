@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import importlib.metadata
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +29,7 @@ from pytest_agentreplay.records import RunStart
 from pytest_agentreplay.redact import redactor_for
 from pytest_agentreplay.session.session import Session
 from pytest_agentreplay.settings import RecordPolicy, Settings
+from pytest_agentreplay.version import __version__
 
 __all__ = ["About", "open_replay", "open_session"]
 
@@ -50,10 +50,11 @@ def open_session(
     environment: Mapping[str, str] | None = None,
     about: About | None = None,
     words: Words | None = None,
+    test: str | None = None,
 ) -> Session:
     """Open a session on the cassette at ``path``; secrets among the values of ``environment`` are redacted.
 
-    A recording keeps what it is told ``about`` the run.
+    A recording keeps what it is told ``about`` the run.  ``test`` is what reports call the run, by default its name.
 
     Raises :class:`CassetteError` for a damaged cassette, unless it is about to be replaced, and for one that another
     process is recording; :class:`ConfigurationError` for rules that are not understood.
@@ -69,6 +70,7 @@ def open_session(
             lock=lock,
             about=about or About(),
             words=words,
+            test=test,
         )
     except BaseException:
         if lock is not None:
@@ -85,6 +87,7 @@ def _assemble(
     lock: Lock | None,
     about: About | None,
     words: Words | None,
+    test: str | None,
 ) -> Session:
     tape = load_cassette(path) if settings.recording.serves_known and path.exists() else None
     sources = [_source(tape, reader)] if tape is not None else []
@@ -102,6 +105,7 @@ def _assemble(
             recording=continuation,
             continues=continuation is not None,
             words=words,
+            test=test,
         )
     redactor = reader.rules.redactor
     start = _start_of(redactor.text(name), rules=reader.rules, about=about)
@@ -117,6 +121,7 @@ def _assemble(
         sources=[resumed, *sources] if resumed else sources,
         recording=recording,
         words=words,
+        test=test,
         resumed=len(resumed.steps) if resumed else 0,
         torn=torn,
         failed_before=bool(tape and tape.end and tape.end.outcome == "failed"),
@@ -223,7 +228,7 @@ def _start_of(name: str, *, rules: RuleSet, about: About | None = None) -> RunSt
         run_id=uuid.uuid4().hex,
         name=name,
         recorded_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        versions={"pytest-agent-cassette": importlib.metadata.version("pytest-agent-cassette")},
+        versions={"pytest-agent-cassette": __version__},
     )
 
 

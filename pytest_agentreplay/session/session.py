@@ -10,7 +10,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cassette import (
     Cassette,
@@ -20,11 +20,24 @@ from pytest_agentreplay.cassette import (
     partial_path,
 )
 from pytest_agentreplay.divergence import Words
-from pytest_agentreplay.player import Beginning, MemoryTape, Player, Recorded, in_order_of_tape
+from pytest_agentreplay.errors import ReplayStop
+from pytest_agentreplay.player import (
+    Approve,
+    Beginning,
+    MemoryTape,
+    Player,
+    Policy,
+    Recorded,
+    Unobserved,
+    in_order_of_tape,
+)
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader
-from pytest_agentreplay.records import Entry, HttpStep, ModelStep, RunEnd, RunStart, ToolStep
+from pytest_agentreplay.records import Entry, HttpStep, ModelStep, Phase, RunEnd, RunStart, ToolStep
 from pytest_agentreplay.settings import Settings
+
+if TYPE_CHECKING:  # the store comes with its fixtures
+    from pytest_agentreplay.run_log import RunLog
 
 __all__ = ["Outcome", "Session", "shown_path"]
 
@@ -71,6 +84,7 @@ class Session:
         keeps: bool = False,
         beginning: Beginning = "free",
         words: Words | None = None,
+        test: str | None = None,
         resumed: int = 0,
         torn: str | None = None,
         failed_before: bool = False,
@@ -81,6 +95,7 @@ class Session:
         self.reader = reader
         self.recording = recording
         self.is_open = True
+        self.log: RunLog | None = None
         self._recorded: set[int] | None = None  # the steps of the sources, by identity
         self._keeps = keeps  # whether a replay's own tape is kept though nothing went live
         self._resumed = resumed
@@ -91,7 +106,7 @@ class Session:
         self.player = Player(
             reader=reader,
             settings=settings,
-            test=name,
+            test=test or name,
             cassette=shown_path(path),
             sources=sources,
             recording=recording,
@@ -100,6 +115,24 @@ class Session:
             words=words or Words(),
             partial=shown_path(self._partial) if self._partial else None,
         )
+
+    def begin(self, phase: Phase) -> None:
+        """Begin a phase of the test: what is recorded from here on is part of it."""
+        self.player.phase = phase
+
+    def use_policy(self, policy: Policy, *, approve: Approve | None = None) -> None:
+        """Let a policy decide about calls of tools that are not recorded; ``approve`` answers where it says ``ask``."""
+        self.player.policy, self.player.approve = policy, approve
+
+    def keep_log(self, log: RunLog) -> None:
+        """Have each step of this run logged as it completes, and those that have completed already."""
+        for step in self.player.completed:
+            log.completed(step, None)
+        self.log = self.player.observer = log
+
+    def leave_log(self) -> None:
+        """Log no further step."""
+        self.player.observer = Unobserved()
 
     def made(self, step: Entry) -> bool:
         """Return whether a step was made live in this run, and not served."""
@@ -125,6 +158,20 @@ class Session:
         else:
             entries = in_order_of_tape(tuple(player.completed), player.recorded) if player.recorded else []
         return MemoryTape(entries=entries, messages=dict(ChainMap(*map(dict, known))), start=RunStart(name=self.name))
+
+    def judge(self, phases: Sequence[Phase], *, passed: bool) -> ReplayStop | None:
+        """Return what a run must fail with at the end of the last of ``phases``, whatever its code made of it.
+
+        That is what has stopped it; or, where its code ``passed``, recorded steps of these phases that nothing asked
+        for.  Where those may stay they are told with the player's warnings, or not at all.
+        """
+        if self.player.stopped is not None:
+            return self.player.stopped
+        unplayed = self.player.unplayed_error(phases) if passed and self.settings.unplayed != "ignore" else None
+        if unplayed is not None and self.settings.warns_of_unplayed:
+            self.player.warn(str(unplayed))
+            return None
+        return unplayed
 
     def close(self, *, passed: bool) -> Outcome:
         """Stop taking requests; put a recording in place, or keep what there is of it."""

@@ -85,15 +85,26 @@ class Carried:
 
 
 class Registry:
-    """Finds the owner of a request.  One a process."""
+    """Finds the owner of a request.  One a process; ``running`` is what runs from the start on."""
 
-    def __init__(self) -> None:
-        self.running: Owner | None = None
+    def __init__(self, *, running: Owner | None = None) -> None:
+        self._running = running
         self._process = os.getpid()
         self._scope: ContextVar[Scope | None] = ContextVar("agent_replay_scope", default=None)
         self._current: ContextVar[Owner | Carried | None] = ContextVar("agent_replay_owner", default=None)
         self._live: ContextVar[bool] = ContextVar("agent_replay_live", default=False)
         self._failed: ContextVar[list[Owner] | None] = ContextVar("agent_replay_failed", default=None)
+
+    @property
+    def running(self) -> Owner | None:
+        """The test that runs, whatever a context names."""
+        return self._running
+
+    def run(self, owner: Owner | None) -> Owner | None:
+        """Make ``owner`` what runs, and the owner of this context; return what ran before."""
+        before, self._running = self._running, owner
+        self.enter(owner)
+        return before
 
     def enter(self, owner: Owner | Carried | None) -> Token[Owner | Carried | None]:
         """Make ``owner`` the owner of what this context does from here on."""

@@ -48,7 +48,11 @@ def exception_of(step: ToolStep) -> Exception:
                 return made
         except Exception:  # noqa: BLE001 - the class is the user's, and so is what it raises when it is made
             continue
-    return RecordedToolError(f"{failure.type}: {failure.message}")
+    return RecordedToolError(
+        f"the tool {step.name!r} failed when it was recorded: {failure.type}: {failure.message}\n"
+        "  That exception cannot be made again here. To have it raised in replay, let the tool raise one whose class "
+        "stands at the top of a module, and can be called with the exception's args."
+    )
 
 
 def _construct(kind: type, failure: ToolFailure) -> Exception:

@@ -214,12 +214,13 @@ def test_an_interrupted_recording_is_read_as_far_as_it_goes(folder: Path, run: C
     ("tape", "said"),
     [
         ("../absent.jsonl", "agentreplay: ../absent.jsonl: cannot be read: No such file or directory"),
-        ("absent.jsonl", "absent.jsonl: cannot be read: No such file or directory"),
+        ("absent.jsonl", "absent.jsonl: cannot be read: No such file or directory; Check the path, or record it first"),
         ("tests/test_it.py::test_absent", "there is no cassette of this test"),
         ("HEAD:absent.jsonl", "HEAD:absent.jsonl: cannot be read from git: fatal: path 'absent.jsonl' does not exist"),
         ("no-such-revision:it.jsonl", "cannot be read from git: fatal: invalid object name 'no-such-revision'"),
+        ("HEAD:absent.jsonl", "; Give REV:path as for git show: from the top of the repository, or as REV:./path"),
         ("notes.txt", "notes.txt"),
-        (".", ".: cannot be read: Is a directory"),
+        (".", ".: cannot be read: Is a directory; Name a file that may be read"),
     ],
 )
 @pytest.mark.parametrize("command", ["events", "mermaid", "show"])

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_agentreplay import CassetteError, NoRecordedOutputError, ReplayModel, load_cassette, use_cassette
 from pytest_agentreplay.cassette import partial_path
+from pytest_agentreplay.session import shown_path
 from tests.support.agent import Desk, asking_for
 from tests.support.anthropic import message, message_stream
 from tests.support.server import Answer, answer_json
@@ -51,8 +52,9 @@ def test_more_than_was_recorded_is_an_error_and_stays_one(tape: Path) -> None:
         model()
 
     for _ in range(2):
-        with pytest.raises(NoRecordedOutputError, match="output 4 was asked for, and 3 were recorded"):
+        with pytest.raises(NoRecordedOutputError, match="output 4 was asked for, and 3 were recorded in ") as caught:
             model()
+        assert f"{shown_path(tape)}\n  Let the loop end sooner, or record " in str(caught.value)
 
 
 def test_what_nothing_asked_for_yet_can_be_read(tape: Path) -> None:
@@ -113,8 +115,10 @@ def test_it_keeps_to_one_conversation_where_one_is_named(path: Path, desk: Desk)
 
     assert said == {"writer": ["echo: be a writer"], unnamed: ["echo: nobody's"]}
     assert ReplayModel(path, lane="@planner")().text == "echo: be a planner"
-    with pytest.raises(NoRecordedOutputError):
+    with pytest.raises(NoRecordedOutputError) as caught:
         ReplayModel(path, lane="unknown")()
+    lanes = f"'@planner', '@writer', {unnamed!r}"
+    assert f"0 were recorded in {shown_path(path)} in lane 'unknown' (lanes with outputs: {lanes})" in str(caught.value)
 
 
 def test_streams_and_other_formats_are_outputs_and_failed_attempts_are_none(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -280,3 +283,76 @@ def test_a_test_id_with_spaces_is_quoted_in_the_next_command(suite: Suite) -> No
     report = failure(suite.run(), "test_it[two words]")
 
     assert report.endswith("  Record it: pytest 'test_it.py::test_it[two words]' --record-mode=once")
+
+
+SHARED = """
+import pytest
+from agent import ask
+
+@pytest.fixture(scope="session")
+def shared():
+    ask({setup!r})
+    yield
+    {teardown}
+
+@pytest.mark.agent_cassette
+@pytest.mark.parametrize("text", ["it's $HOME"])
+def test_it(text, shared): ask(text)
+
+@pytest.mark.agent_cassette
+def test_other(): ask("something else")
+"""
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "test", "ending"),
+    [
+        (None, SHARED.format(setup="hello", teardown=""), "test_it[it's $HOME]", "Record it: "),
+        (
+            SHARED.format(setup="hello", teardown=""),
+            SHARED.format(setup="hi", teardown=""),
+            "test_it[it's $HOME]",
+            "If the change is meant, record again: ",
+        ),
+        (
+            SHARED.format(setup="hello", teardown="ask('bye')"),
+            SHARED.format(setup="hello", teardown="ask('cheers')"),
+            "test_other",
+            "If the change is meant, record again: ",
+        ),
+    ],
+    ids=["missing", "changed", "changed-in-teardown"],
+)
+def test_the_next_command_for_a_shared_fixture_works_in_a_shell(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, recorded: str | None, now: str, test: str, ending: str
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    if recorded is not None:
+        suite.write(recorded)
+        suite.record()
+    suite.write(now)
+    before = suite.run()
+
+    command = failure(before, test).splitlines()[-1].removeprefix(f"  {ending}")
+    done = suite.pytester.run("sh", "-c", command)
+
+    assert command.startswith("pytest ")
+    done.assert_outcomes(passed=1)
+    suite.run("test_it.py::test_it").assert_outcomes(passed=1)
+
+
+def test_the_next_command_for_an_unfinished_recording_of_a_shared_fixture_works_in_a_shell(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    suite.write(SHARED.format(setup="hello", teardown=""))
+    suite.record()
+    suite.write(SHARED.format(setup="hi", teardown="").replace("yield", "1 / 0"))
+    before = suite.run("--record-mode=rewrite", "test_it.py::test_it")
+    suite.write(SHARED.format(setup="hi", teardown=""))
+
+    [line] = [line for line in before.outlines if "unfinished recording kept: " in line and "fixture.shared" in line]
+    command = line.rpartition("to go on from it: ")[2]
+    done = suite.pytester.run("sh", "-c", command)
+
+    done.assert_outcomes(passed=1)

@@ -333,6 +333,33 @@ def test_a_keyboard_interrupt_still_interrupts(suite: Suite) -> None:
     assert result.ret == pytest.ExitCode.INTERRUPTED
 
 
+def test_the_end_of_the_session_ends_it_in_a_shared_fixture_too(suite: Suite) -> None:
+    suite.write(
+        """
+        import pytest
+        from agent import ask
+
+        @pytest.fixture(scope="session")
+        def shared():
+            try:
+                ask("unrecorded")
+            except BaseException:
+                pytest.exit("enough")
+
+        @pytest.mark.agent_cassette
+        def test_it(shared): pass
+
+        @pytest.mark.agent_cassette
+        def test_later(): pass
+        """
+    )
+
+    result = suite.run()
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*Exit: enough*"])
+
+
 UNITTEST = """
 import unittest
 import pytest

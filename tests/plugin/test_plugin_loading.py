@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 
 import pytest
 
+import pytest_agentreplay
 from tests.support.suite import Provider, Suite
 
 TEST = """
@@ -40,6 +41,10 @@ def no_autoload(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
     """No plugin is loaded unless it is asked for."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     suite.pytester.makeini("[pytest]\n")
+
+
+def test_the_installed_version_is_the_one_that_the_package_says() -> None:
+    assert version("pytest-agent-cassette") == pytest_agentreplay.__version__
 
 
 def test_it_works_as_installed(suite: Suite, provider: Provider) -> None:
@@ -131,6 +136,7 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
         "pytest_agentreplay.filenames",
         "pytest_agentreplay.plugin",
         "pytest_agentreplay.plugin.alike",
+        "pytest_agentreplay.plugin.attempts",
         "pytest_agentreplay.plugin.goldens",
         "pytest_agentreplay.plugin.options",
         "pytest_agentreplay.plugin.paths",
@@ -138,6 +144,7 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
         "pytest_agentreplay.plugin.summary",
         "pytest_agentreplay.plugin.unused_goldens",
         "pytest_agentreplay.settings",
+        "pytest_agentreplay.version",
     ]
 
 

@@ -310,7 +310,7 @@ def test_a_lane_without_a_name_is_refused(tools: Suite, name: str) -> None:
     result = tools.run()
 
     result.assert_outcomes(failed=1)
-    assert f"ConfigurationError: lane name {name!r} must be a word" in failure(result)
+    assert f"ConfigurationError: agent_run.lane({name!r}): give a name that no space begins or ends" in failure(result)
 
 
 def test_a_lane_in_another_order_than_recorded_fails_as_order(tools: Suite, provider: Provider) -> None:

@@ -204,3 +204,104 @@ def test_allowed_repeats_give_the_last_answer_again(suite: Suite, provider: Prov
     result = suite.run()
 
     result.assert_outcomes(passed=1)
+
+
+SHARED = """
+import pytest
+from agent import ask
+
+WANTED = {wanted!r}
+
+def maybe(text):
+    if text in WANTED:
+        ask(text)
+
+@pytest.fixture(scope="{scope}")
+def shared():
+    maybe("setup")
+    ask("always")
+    yield
+    maybe("teardown")
+    ask("always")
+
+@pytest.mark.agent_cassette({marker})
+def test_it(shared):
+    ask("call")
+"""
+
+
+def replay_shared(
+    suite: Suite, provider: Provider, *, scope: str, left: str, marker: str, args: tuple[str, ...] = ()
+) -> pytest.RunResult:
+    """Record a shared fixture, and replay it where its setup or its teardown does not ask for all of it."""
+    suite.write(SHARED.format(wanted=["setup", "teardown"], scope=scope, marker=""))
+    suite.record()
+    provider.stop()
+    suite.write(
+        SHARED.format(wanted=[phase for phase in ("setup", "teardown") if phase != left], scope=scope, marker=marker)
+    )
+    return suite.run(*args)
+
+
+@pytest.mark.parametrize("scope", ["module", "session"])
+@pytest.mark.parametrize(
+    ("left", "outcomes"),
+    [("setup", {"errors": 1}), ("teardown", {"passed": 1, "errors": 1})],
+    ids=["setup", "teardown"],
+)
+def test_what_a_shared_fixture_left_fails_the_test_it_is_for(
+    suite: Suite, provider: Provider, scope: str, left: str, outcomes: dict[str, int]
+) -> None:
+    result = replay_shared(suite, provider, scope=scope, left=left, marker="unplayed='fail'")
+
+    result.assert_outcomes(**outcomes)
+    report = failure(result)
+    assert f"Unplayed: 1 recorded step was not asked for by the end of the {left}." in report
+    assert f"  test      {left} of fixture 'shared'" in report
+    assert f"step 1: chat m ({left})" in report
+
+
+@pytest.mark.parametrize("scope", ["module", "session"])
+@pytest.mark.parametrize("left", ["setup", "teardown"])
+def test_what_a_shared_fixture_left_can_be_a_warning(suite: Suite, provider: Provider, scope: str, left: str) -> None:
+    result = replay_shared(suite, provider, scope=scope, left=left, marker="unplayed='warn'")
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        [f"*ReplayDivergenceWarning: Unplayed: 1 recorded step was not asked for by the end of the {left}.*"]
+    )
+
+
+@pytest.mark.parametrize("scope", ["module", "session"])
+@pytest.mark.parametrize("left", ["setup", "teardown"])
+def test_what_a_shared_fixture_left_can_be_ignored(suite: Suite, provider: Provider, scope: str, left: str) -> None:
+    result = replay_shared(suite, provider, scope=scope, left=left, marker="unplayed='ignore'")
+
+    result.assert_outcomes(passed=1)
+    assert "Unplayed" not in result.stdout.str()
+
+
+def test_what_differs_in_a_shared_fixture_is_warned_of_in_warn_mode(suite: Suite, provider: Provider) -> None:
+    suite.write(SHARED.format(wanted=["setup"], scope="session", marker=""))
+    suite.record()
+    provider.stop()
+    suite.write(SHARED.format(wanted=["setup"], scope="session", marker="").replace('maybe("setup")', 'ask("set up")'))
+
+    result = suite.run("--agent-replay=warn")
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*ReplayDivergenceWarning: Request changed: call 1 is not in the recording.*"])
+
+
+def test_a_teardown_follows_the_settings_of_the_test_that_the_fixture_was_set_up_for(
+    suite: Suite, provider: Provider
+) -> None:
+    later = "\n@pytest.mark.agent_cassette(unplayed='fail')\ndef test_later():\n    ask('later')\n"
+    suite.write(SHARED.format(wanted=["setup", "teardown"], scope="session", marker="unplayed='ignore'") + later)
+    suite.record()
+    provider.stop()
+    suite.write(SHARED.format(wanted=["setup"], scope="session", marker="unplayed='ignore'") + later)
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=2)

@@ -33,15 +33,13 @@ class Taps:
     def session(self, path: Path, **settings: Any) -> Iterator[Session]:
         """Own what is asked in this block: recorded to ``path``, or answered from it, as the settings say."""
         opened = open_session(name="the test", path=path, settings=Settings(**settings), dialects=self.dialects)
-        self.registry.running = opened
-        token = self.registry.enter(opened)
+        before = self.registry.run(opened)
         passed = False
         try:
             yield opened
             passed = True
         finally:
-            self.registry.running = None
-            self.registry.leave(token)
+            self.registry.run(before)
             opened.close(passed=passed)
 
     def record(self, path: Path, act: Callable[[], T]) -> T:

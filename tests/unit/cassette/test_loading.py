@@ -236,6 +236,20 @@ def test_a_cassette_of_a_newer_format_says_to_upgrade(load: Callable[..., Casset
     assert error.remedy == "Upgrade: pip install --upgrade pytest-agent-cassette"
 
 
+def test_a_message_without_a_value_is_told_from_a_line_that_is_no_json(
+    load: Callable[..., Cassette], good: bytes
+) -> None:
+    rows = _rows(good)
+    at = next(index for index, row in enumerate(rows) if b'"kind":"message"' in row)
+
+    faults = [
+        _refusal(load, _joined([*rows[:at], row, *rows[at + 1 :]])).fault
+        for row in (b'{"kind":"message","text":"hi"}', b'{"kind":"message","value":')
+    ]
+
+    assert faults == ["the message has no value", "the line is not JSON"]
+
+
 @pytest.mark.parametrize("name", ["absent.jsonl", "."])
 def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(CassetteError, match="cannot be read"):
