@@ -63,18 +63,29 @@ def lock_file(path: Path, *, wait: float | None = None) -> Lock:
     """Return the lock of a file, which need not exist, once nobody else holds it, by whatever path.
 
     ``wait`` is in seconds, ``None`` for as long as it takes.  Raises :class:`TimeoutError` when somebody still holds it
-    then, :class:`ConfigurationError` where the folder of locks is not the user's own.
+    then, :class:`ConfigurationError` where the folder of locks is not the user's own, or cannot be used.
     """
     name = sha256(os.path.realpath(path).encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    place = _own_folder() / f"{name}.lock"
     deadline = None if wait is None else time.monotonic() + wait
     while True:
-        held = _take(place)
-        if held is not None:
-            return Lock(place, held)
+        lock = _try(f"{name}.lock")
+        if lock is not None:
+            return lock
         if deadline is not None and time.monotonic() >= deadline:
             raise TimeoutError(f"{path} is locked")
         time.sleep(_PAUSE)
+
+
+def _try(name: str) -> Lock | None:
+    """Return the lock of this name, or ``None`` where somebody else holds it."""
+    try:
+        place = _own_folder() / name  # each time: what cleans temporary files up may have taken the folder away
+        held = _take(place)
+    except OSError as error:
+        raise ConfigurationError(
+            f"no lock can be kept among the temporary files: {error}; set TMPDIR to a folder that can be written to"
+        ) from error
+    return None if held is None else Lock(place, held)
 
 
 def _own_folder() -> Path:
@@ -123,15 +134,16 @@ else:
         return None
 
     def _let_go(place: Path, descriptor: int) -> None:
-        if _is_at(place, descriptor):
-            place.unlink()
+        with contextlib.suppress(OSError):  # a file that cannot be removed any more stays, and keeps nobody out
+            if _is_at(place, descriptor):
+                place.unlink()
         fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough where a forked child has a copy
         os.close(descriptor)
 
     def _is_at(place: Path, descriptor: int) -> bool:
         """Return whether the file that is open is still the one that others find."""
         try:
-            return os.path.samestat(place.stat(), os.fstat(descriptor))
+            return os.path.samestat(place.lstat(), os.fstat(descriptor))
         except FileNotFoundError:
             return False
 

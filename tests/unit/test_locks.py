@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,16 @@ def target(tmp_path: Path) -> Path:
 
 def locks_in(temporary: Path) -> list[Path]:
     return [path for path in temporary.rglob("*") if path.is_file()]
+
+
+def where_locked(target: Path, temporary: Path) -> Path:
+    with lock_file(target):
+        [place] = locks_in(temporary)
+    return place
+
+
+def refuse(path: Path, **_: object) -> None:
+    raise PermissionError(13, "Permission denied", str(path))
 
 
 def test_processes_that_take_turns_lose_no_count_and_leave_no_lock_file(target: Path, temporary: Path) -> None:
@@ -180,6 +192,49 @@ def test_a_folder_of_locks_that_is_somebody_elses_is_refused_and_left_alone(
     assert list(elsewhere.iterdir()) == []
     if squat == "folder":
         assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("fault", ["no folder", "no place", "a folder in its place"])
+def test_a_lock_that_cannot_be_kept_is_a_matter_of_settings(
+    fault: str, target: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = where_locked(target, temporary)
+    if fault == "no folder":
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary / "gone"))
+    elif fault == "no place":
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    else:
+        place.mkdir()
+
+    with pytest.raises(ConfigurationError, match=r"no lock can be kept among the temporary files: .*; set TMPDIR"):
+        lock_file(target)
+
+
+@needs_posix
+def test_who_waits_goes_on_where_the_folder_of_locks_is_cleaned_up(target: Path, temporary: Path) -> None:
+    lock = lock_file(target)
+    cleaner = threading.Timer(0.1, shutil.rmtree, [temporary / f"agent-replay-{os.getuid()}"])
+    cleaner.start()
+
+    lock_file(target, wait=30).release()
+
+    lock.release()
+    cleaner.join()
+
+
+@needs_posix
+def test_a_lock_whose_file_cannot_be_removed_is_released(
+    target: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = lock_file(target)
+    with monkeypatch.context() as read_only:
+        read_only.setattr(Path, "unlink", refuse)
+
+        lock.release()
+
+    assert len(locks_in(temporary)) == 1
+    lock_file(target, wait=0).release()
 
 
 @needs_posix
