@@ -39,6 +39,7 @@ __all__ = [
     "sort_key",
     "tool_call_hash",
     "write_json",
+    "write_sorted",
 ]
 
 CONTENT_FORM = "c1:"
@@ -167,6 +168,14 @@ def write_json(value: Any) -> bytes:
     if b"null" in data and canonical_json(orjson.loads(data)) != canonical_json(value):  # NaN, infinities
         return _write(value, scalar=json.dumps, keys=list)
     return data
+
+
+def write_sorted(value: Any) -> bytes:
+    """Return JSON from which :func:`parse_json` reads the same value, keys in the order of canonical JSON.
+
+    Canonical JSON itself says what a number is, and not always in the digits that it has.
+    """
+    return _write(value, scalar=json.dumps, keys=_sorted_keys)
 
 
 def content_hash(value: Any) -> str:

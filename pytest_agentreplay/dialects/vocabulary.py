@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pytest_agentreplay.canonical import canonical_json, parse_json
+from pytest_agentreplay.canonical import canonical_json, parse_document, parse_json, write_json, write_sorted
 from pytest_agentreplay.normalize import NormalRules, media_type_of
 from pytest_agentreplay.records import Response, Usage
 
@@ -27,7 +28,7 @@ __all__ = [
 
 # What a dialect's functions raise for input that is not of its format, whatever they make of it.
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
-_UNREAD = object()
+_UNREAD = ...  # no JSON value, and the same object in a copy
 
 
 @dataclass(eq=False, slots=True)
@@ -46,7 +47,7 @@ class ToolCall:
     @classmethod
     def of(cls, *, id: Any, name: Any, arguments: Any) -> ToolCall:  # noqa: A002 - the wire's own word
         """Return the call with its arguments, JSON text or a value."""
-        written = arguments if isinstance(arguments, str) else canonical_json(arguments).decode("utf-8")
+        written = arguments if isinstance(arguments, str) else write_json(arguments).decode("utf-8")
         return cls(str(id or ""), str(name or ""), written)
 
     @property
@@ -63,11 +64,18 @@ class ToolCall:
     def value(self) -> Any:
         """The arguments as a value where they are JSON, in canonical order, else as written."""
         if self._value is _UNREAD:
-            try:
-                self._value = _parsed(self.arguments)
-            except ValueError:
-                self._value = self.written
+            self._value = self._read_value()
         return self._value
+
+    def _read_value(self) -> Any:
+        with contextlib.suppress(ValueError):
+            value, is_plain = parse_document(_bytes_of(self.arguments))
+            if is_plain:
+                return value
+        try:
+            return parse_json(write_sorted(_parsed(self.written)))  # long numbers, which canonical JSON shortens
+        except ValueError:
+            return self.written
 
     @property
     def canonical(self) -> bytes:
@@ -283,4 +291,8 @@ def read_events(content: bytes) -> Iterable[dict[str, Any]]:
 
 
 def _parsed(text: str) -> Any:
-    return parse_json(text.encode("utf-8", "surrogatepass"))
+    return parse_json(_bytes_of(text))
+
+
+def _bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -6,13 +6,13 @@ import json
 import math
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.canonical import (
@@ -25,7 +25,9 @@ from pytest_agentreplay.canonical import (
     parse_json,
     request_hash,
     sort_key,
+    tool_call_hash,
     write_json,
+    write_sorted,
 )
 from tests.unit.documents import any_json, any_text, changed_somewhere, is_same, spelled
 
@@ -222,6 +224,40 @@ def test_what_is_written_is_read_back_as_the_same_value(value: Any) -> None:
     assert is_same(parse_json(write_json(value)), value)
 
 
+def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _objects_in(inner)
+
+
+@given(value=any_json)
+@example(value={"b": 2**64 + 1, "a": 2**55})
+def test_what_is_written_in_order_is_read_back_as_the_same_value(value: Any) -> None:
+    read = parse_json(write_sorted(value))
+
+    assert is_same(read, value)
+    assert all(list(found) == sorted(found, key=sort_key) for found in _objects_in(read))
+
+
+@given(
+    before=st.integers(0, 40),
+    after=st.integers(0, 40),
+    number=st.tuples(st.sampled_from(["", "-", "1.", "-0.5e", "1E+"]), st.integers(16, 40)),
+    place=st.sampled_from([("", ""), ("[", "]"), ('{"a":', "}"), ("[1,\t", "\n,2]")]),
+)
+def test_a_number_with_sixteen_digits_in_a_row_is_seen_wherever_it_stands(
+    before: int, after: int, number: tuple[str, int], place: tuple[str, str]
+) -> None:
+    sign, count = number
+    document = " " * before + place[0] + sign + "1" * count + place[1] + " " * after
+
+    _, is_plain = parse_document(document.encode())
+
+    assert not is_plain
+
+
 @given(value=any_json, random=st.randoms(use_true_random=False))
 def test_a_document_said_to_be_plain_is_written_faithfully_by_a_fast_writer(value: Any, random: Random) -> None:
     document = spelled(value, random)
@@ -252,6 +288,13 @@ def test_hashes_name_their_form_and_hash_the_canonical_bytes() -> None:
     whole = b'{"body":{"json":1},"headers":{},"method":"POST","url":"https://a/"}'
     assert digest == "a1:" + sha256(whole).hexdigest()
     assert content_hash({"b": 1, "a": 2.0}) == "c1:" + sha256(b'{"a":2,"b":1}').hexdigest()
+
+
+@given(name=any_text, arguments=any_json)
+def test_the_hash_of_a_tools_call_is_that_of_its_name_and_arguments(name: str, arguments: Any) -> None:
+    digest = tool_call_hash(name, canonical_json(arguments))
+
+    assert digest == "a1:" + content_hash({"tool": name, "arguments": arguments}).removeprefix("c1:")
 
 
 @given(fields=st.dictionaries(any_text, any_json, max_size=4), lists=st.dictionaries(any_text, st.lists(any_json)))

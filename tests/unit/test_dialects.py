@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
+from pytest_agentreplay.canonical import canonical_json
 from pytest_agentreplay.dialects import Call, Dialect, Message, Reply, ToolCall, hookimpl, load_dialects, read_events
 from pytest_agentreplay.normalize import NormalRules
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Response, Usage
 from tests.support.openai_responses import calls, response, says, stream_of, thinks
-from tests.unit.documents import any_json, places
+from tests.unit.documents import any_json, is_same, places, spelled
 from tests.unit.making import CHAT, JSON, RESPONSES, chat, make_reader, post, user
 
 DIALECTS = load_dialects()
@@ -179,6 +183,45 @@ def test_a_custom_tool_of_openais_is_called_with_its_input_plain_and_streamed() 
         reply = OPENAI.read_reply(content, media_type)
         assert reply is not None
         assert reply.messages[0].tool_calls == (ToolCall("call_1", "run", "ls -l"),)
+
+
+@given(value=any_json, random=st.randoms(use_true_random=False), is_text=st.booleans())
+@example(value={"order": 2**64 + 1}, random=Random(0), is_text=True)
+@example(value={"order": 2**64 + 1}, random=Random(0), is_text=False)
+@example(value={"order": 2**55}, random=Random(0), is_text=True)
+def test_what_a_tool_is_called_with_is_read_exactly_as_text_and_as_a_value(
+    value: Any, random: Random, is_text: bool
+) -> None:
+    assume(is_text or not isinstance(value, str))
+    call = ToolCall.of(
+        id="c1", name="look", arguments=spelled(value, random).decode("utf-8", "surrogatepass") if is_text else value
+    )
+
+    assert is_same(call.value, value)
+    assert call.canonical == canonical_json(value)
+    assert call.arguments == canonical_json(value).decode()
+
+
+def test_arguments_that_are_no_json_stay_the_text_that_they_are() -> None:
+    call = ToolCall.of(id="c1", name="look", arguments=f'{{"order":{2**64 + 1}n}}')
+
+    assert call.value == call.arguments == call.written
+    assert call.canonical == canonical_json(call.written)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda message: pickle.loads(pickle.dumps(message))],
+    ids=["copy", "deep", "pickle"],
+)
+def test_a_copy_of_a_message_says_the_same(copied: Callable[[Message], Message]) -> None:
+    message = Message("assistant", tool_calls=(ToolCall.of(id="c1", name="look", arguments='{"b": 1}'),))
+
+    again = copied(message)
+
+    assert again == message
+    assert hash(again) == hash(message)
+    assert again.tool_calls[0].value == {"b": 1}
 
 
 def test_several_choices_give_several_messages_in_their_order() -> None:
