@@ -165,9 +165,17 @@ def write_json(value: Any) -> bytes:
         data = orjson.dumps(value)
     except TypeError:  # big integers, lone surrogates, depth
         return _write(value, scalar=json.dumps, keys=list)
-    if b"null" in data and canonical_json(orjson.loads(data)) != canonical_json(value):  # NaN, infinities
+    if b"null" in data and not _says(data, value):  # NaN, infinities
         return _write(value, scalar=json.dumps, keys=list)
     return data
+
+
+def _says(data: bytes, value: Any) -> bool:
+    """Return whether a document holds a value, as far as the caller's stack lets one see it."""
+    try:
+        return bool(orjson.loads(data) == value)
+    except RecursionError:
+        return False
 
 
 def write_sorted(value: Any) -> bytes:
