@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Response
-from pytest_agentreplay.redact import DEFAULT_HEADERS, SHAPES, find_leak, looks_like_key, redactor_for
+from pytest_agentreplay.redact import DEFAULT_HEADERS, SHAPES, Redactor, find_leak, looks_like_key, redactor_for
 from tests.unit.documents import any_json, any_text, is_same
 from tests.unit.making import make_reader
 
@@ -238,6 +240,38 @@ def test_redacting_twice_is_redacting_once_whatever_the_rule(pattern: str, text:
 
     assert redactor.text(once) == once
     assert redactor.spans(once) == []
+
+
+@given(text=_pieces)
+@example(text=KEYS["gh"] + " " + KEYS["github_pat_"] + KEYS["sk-ant-"] + "-" + KEYS["AKIA"])
+@example(text=" ".join(KEYS.values()))
+@example(text=f'{{"password": "{KEYS["eyJ"]}", "api_key": "x"}}')
+@pytest.mark.parametrize("patterns", [(), ("[^a-z]{3}", "pypi-age=[a-z]{2,4}")])
+def test_a_rule_that_is_left_out_would_have_found_nothing(patterns: tuple[str, ...], text: str) -> None:
+    redactor = redactor_for(patterns=patterns, variables=["A"], environment={"A": "k-ant"})
+
+    redacted = redactor.text(text)
+
+    assert redacted == _by_every_rule(text, redactor)
+
+
+def _by_every_rule(text: str, redactor: Redactor) -> str:
+    """Return what a redactor makes of a text where each rule is tried, again and again until none finds anything."""
+    before = None
+    while text != before:
+        before = text
+        for rule in redactor.rules:
+            text = _replaced(text, rule.spans(text))
+        for name, value in redactor.environment:
+            only = replace(redactor, rules=(), environment=((name, value),))
+            text = _replaced(text, only.spans(text))
+    return text
+
+
+def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
+    for start, end, token in reversed(list(spans)):
+        text = text[:start] + token + text[end:]
+    return text
 
 
 @given(value=st.dictionaries(_pieces, st.lists(_pieces)))
