@@ -119,7 +119,9 @@ def pytest_fixture_setup(
     if not capture.shares(fixturedef):
         return (yield)
     setup, teardown = (capture.phase_of(fixturedef, request, phase=phase) for phase in ("setup", "teardown"))
-    fixturedef.addfinalizer(lambda: capture.end_shared(teardown, None))  # last in, first out: this comes last
+    fixturedef.addfinalizer(lambda: capture.end_shared(teardown, teardown.error))  # last in, first out: comes last
+    add = request.addfinalizer
+    request.addfinalizer = lambda finalizer: add(teardown.watched(finalizer))  # type: ignore[method-assign]
     capture.begin_shared(setup)
     try:
         value = yield

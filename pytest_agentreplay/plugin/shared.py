@@ -44,6 +44,7 @@ class SharedPhase:
         self.item = item
         self.test = node_from_here(item.config, item.nodeid)
         self.is_open = False
+        self.error: BaseException | None = None
         self._open_it = open_it
         self._registry = registry
         self._session: Session | None = None
@@ -59,6 +60,19 @@ class SharedPhase:
     def reader(self) -> Reader:
         """Who reads its requests."""
         return self._opened().reader
+
+    def watched(self, finalizer: Callable[[], object]) -> Callable[[], object]:
+        """Return a finalizer of the fixture that leaves in ``error`` what it raises: pytest tells no other of it."""
+
+        def run() -> object:
+            try:
+                return finalizer()
+            except BaseException as error:
+                if not isinstance(self.error, INTERRUPTIONS):
+                    self.error = error
+                raise
+
+        return run
 
     def begin(self) -> None:
         """Own what runs from here on."""

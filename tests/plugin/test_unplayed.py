@@ -281,6 +281,53 @@ def test_what_a_shared_fixture_left_can_be_ignored(suite: Suite, provider: Provi
     assert "Unplayed" not in result.stdout.str()
 
 
+@pytest.mark.parametrize("scope", ["module", "session"])
+@pytest.mark.parametrize("ending", ["pytest.exit('enough')", "raise KeyboardInterrupt"])
+def test_what_ends_the_session_in_a_shared_teardown_ends_it_whatever_is_left(
+    suite: Suite, provider: Provider, scope: str, ending: str
+) -> None:
+    suite.write(SHARED.format(wanted=["teardown"], scope=scope, marker=""))
+    suite.record()
+    provider.stop()
+    suite.write(SHARED.format(wanted=[], scope=scope, marker="").replace('maybe("teardown")', ending))
+
+    result = suite.run_apart()
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "Unplayed" not in result.stdout.str()
+
+
+ENDS = """
+    def end():
+        assert False, "mine"
+    request.addfinalizer(end)
+"""
+
+
+@pytest.mark.parametrize(
+    ("teardown", "failing"),
+    [
+        ('    yield\n    maybe("teardown")\n', '    yield\n    assert False, "mine"\n'),
+        ("    yield\n", ENDS + "    yield\n"),
+    ],
+    ids=["yield", "addfinalizer"],
+)
+def test_a_shared_teardown_that_fails_by_itself_is_not_judged(
+    suite: Suite, provider: Provider, teardown: str, failing: str
+) -> None:
+    shared = SHARED.replace("def shared():", "def shared(request):")
+    suite.write(shared.format(wanted=["teardown"], scope="module", marker=""))
+    suite.record()
+    provider.stop()
+    suite.write(shared.format(wanted=[], scope="module", marker="").replace(teardown, failing))
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=1, errors=1)
+    assert "AssertionError: mine" in failure(result)
+    assert "Unplayed" not in result.stdout.str()
+
+
 def test_what_differs_in_a_shared_fixture_is_warned_of_in_warn_mode(suite: Suite, provider: Provider) -> None:
     suite.write(SHARED.format(wanted=["setup"], scope="session", marker=""))
     suite.record()
