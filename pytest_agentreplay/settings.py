@@ -193,13 +193,19 @@ def _choose(name: str, value: Any, *, source: str, chosen: dict[str, Any], sourc
 def _check(name: str, value: Any, *, source: str) -> None:
     if name not in _NAMES:
         raise ConfigurationError(f"{source}: unknown setting {name!r}; known are {', '.join(sorted(_NAMES))}")
-    for chosen in value.values() if name == "tools" and isinstance(value, Mapping) else [value]:
+    for setting, chosen in _each_choice(name, value).items():
         if name in CHOICES and chosen not in CHOICES[name]:
-            raise ConfigurationError(f"{source}: {name}={chosen!r} is not one of {', '.join(CHOICES[name])}")
+            raise ConfigurationError(f"{source}: {setting}={chosen!r} is not one of {', '.join(CHOICES[name])}")
     if name in _GATHERED and not all(isinstance(entry, str) for entry in _as_strings(value)):
         raise ConfigurationError(f"{source}: {name}={value!r} must be a string or a list of strings")
     if name in ("allow_repeats", "loopback", "pace") and not isinstance(value, bool):
         raise ConfigurationError(f"{source}: {name}={value!r} must be True or False")
+
+
+def _each_choice(name: str, value: Any) -> dict[str, Any]:
+    if name == "tools" and isinstance(value, Mapping):
+        return {f"tools[{tool!r}]": chosen for tool, chosen in value.items()}
+    return {name: value}
 
 
 def _as_strings(value: Any) -> Iterable[Any]:

@@ -162,14 +162,15 @@ class _Loader:
             self._refuse("a git conflict marker", "Resolve the conflict: keep one side whole, or record again.")
 
     def _unseal(self, row: bytes) -> dict[str, Any]:
+        fault = "the line was changed after it was recorded (its sum does not fit)"
         try:
             fields = lines.unseal(row)
         except ValueError:
-            self._refuse("the line is not JSON", _RECORD_AGAIN)
+            fault, fields = "the line is not JSON", None
         if fields is None:
             if self.start is None:
-                self._refuse("this is not an agent cassette, or its first line was changed", _RECORD_AGAIN)
-            self._refuse("the line was changed after it was recorded (its sum does not fit)", _RECORD_AGAIN)
+                fault = "this is not an agent cassette, or its first line was changed"
+            self._refuse(fault, _RECORD_AGAIN)
         return fields
 
     def _read_start(self, kind: Any, fields: dict[str, Any]) -> None:

@@ -117,7 +117,7 @@ def mermaid(
     style: Annotated[str, typer.Option(help="flowchart, or sequence for who told whom what.")] = "flowchart",
     as_json: _AsJson = False,
 ) -> None:
-    """Print the Mermaid diagram of a recorded run, as its golden has it."""
+    """Print the diagram of a recorded run, as its golden has it."""
     from pytest_agentreplay.cli.projections import print_mermaid
     from pytest_agentreplay.cli.tapes import load_tape
 
@@ -135,7 +135,10 @@ def replay(
     to: _To = None,
     as_json: _AsJson = False,
 ) -> int:
-    """Run an agent against a tape, offline; exit code 1, and a report, at the first difference."""
+    """Run an agent against a tape, offline.
+
+    The first difference ends it with a report and exit code 1.
+    """
     from pytest_agentreplay.cli.drive import drive_replay
 
     return drive_replay(target, tape, to=to, as_json=as_json)
@@ -152,18 +155,24 @@ def resume(
     to: _To = None,
     as_json: _AsJson = False,
 ) -> int:
-    """Go on with a run that was cut short: free as far as its tape goes, live from there."""
+    """Go on with a run that was cut short.
+
+    It is free as far as its tape goes, and live from there.
+    """
     from pytest_agentreplay.cli.drive import drive_resume
 
     return drive_resume(target, tape, to=to, allow_restart=allow_restart, as_json=as_json)
 
 
-_Places = Annotated[list[str], typer.Argument(metavar="PATH...", help="Cassettes, folders of them, or globs.")]
+_Places = Annotated[list[str], typer.Argument(metavar="PATH", help="Cassettes, folders of them, or globs.")]
 
 
 @_app.command()
 def verify(paths: _Places, *, as_json: _AsJson = False) -> int:
-    """Derive everything in cassettes again, and name what does not fit; exit code 1 when something does not."""
+    """Derive all in cassettes again, and name what does not fit.
+
+    The exit code is 1 when something does not.
+    """
     from pytest_agentreplay.cli.upkeep import verify_places
 
     return verify_places(paths, as_json=as_json)
@@ -180,13 +189,16 @@ def stats(paths: _Places, *, as_json: _AsJson = False) -> int:
 @_app.command()
 def prune(
     tests: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEST...]", help="What to run, as for pytest; by default the suite.")
+        list[str] | None, typer.Argument(metavar="TEST", help="What to run, as for pytest; by default the suite.")
     ] = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     as_json: _AsJson = False,
 ) -> int:
-    """Run the suite offline, and remove cassettes and steps that no test asks for; exit code 1 when there are any."""
+    """Run the suite offline, and remove what no test asks for.
+
+    That is whole cassettes, and steps of others; the exit code is 1 when there are any.
+    """
     from pytest_agentreplay.cli.upkeep import prune_suite
 
     return prune_suite(tests or [], dry_run=dry_run, as_json=as_json)

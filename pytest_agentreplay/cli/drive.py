@@ -14,6 +14,7 @@ from typing import Any
 from pytest_agentreplay.cassette import continuation_path
 from pytest_agentreplay.cli.exit_codes import ExitCode
 from pytest_agentreplay.cli.tapes import load_tape
+from pytest_agentreplay.counts import say_count
 from pytest_agentreplay.errors import ConfigurationError, ReplayStop
 from pytest_agentreplay.library import Result, replay, resume
 
@@ -75,11 +76,10 @@ def _find(target: str) -> Callable[..., Any]:
 
 def _as_text(result: Result) -> str:
     said = result.message.text if result.message else ""
-    live = f"{result.turns} live turn{'' if result.turns == 1 else 's'}"
     spent = "unknown" if result.cost_usd is None else f"${result.cost_usd:.6f}"
     torn = f"torn   {result.torn}\n" if result.torn else ""
     tape = result.tape or "none: the agent asked for nothing"
-    return f"{said}\n\n{torn}tape   {tape}\nlive   {live}, cost {spent}\n"
+    return f"{said}\n\n{torn}tape   {tape}\nlive   {say_count(result.turns, 'live turn')}, cost {spent}\n"
 
 
 def _as_json(result: Result) -> str:

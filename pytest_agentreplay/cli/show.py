@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from pytest_agentreplay.cassette import Cassette
+from pytest_agentreplay.counts import say_count
 from pytest_agentreplay.dialects import Dialects, Message
 from pytest_agentreplay.normalize import media_type_of
 from pytest_agentreplay.projections.timeline import Deed, Moment, read_story, total
@@ -187,10 +188,10 @@ def _end(tape: Cassette) -> Iterable[_Line]:
     totals = total(tape)
     outcome = tape.end.outcome if tape.end else "unfinished"
     parts = [
-        _counted(totals.turns, "model call"),
-        _counted(totals.requests, "request"),
-        *([_counted(totals.tools, "tool call")] if totals.tools else []),
-        _counted(totals.lanes, "conversation"),
+        say_count(totals.turns, "model call"),
+        say_count(totals.requests, "request"),
+        *([say_count(totals.tools, "tool call")] if totals.tools else []),
+        say_count(totals.lanes, "conversation"),
         f"tokens {_tokens(totals.usage) or 'unknown'}",
     ]
     if totals.seconds is not None:
@@ -198,10 +199,6 @@ def _end(tape: Cassette) -> Iterable[_Line]:
     yield [(outcome, "bold green" if outcome == "ok" else "bold red"), (f": {', '.join(parts)}", "")]
     if tape.torn:
         yield [(tape.torn, "red")]
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _cut(text: str, width: int) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agentreplay.cli.exit_codes import ExitCode
+from pytest_agentreplay.counts import say_count
 from pytest_agentreplay.dialects import load_dialects
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.plugin.census import Plan
@@ -101,9 +102,9 @@ def _expand(places: Sequence[str], *, with_partials: bool = False) -> list[Path]
 
 def _verdict_line(verdict: Verdict) -> str:
     if verdict.fault is None:
-        tools = f", {verdict.tools} tool calls" if verdict.tools else ""
+        tools = f", {say_count(verdict.tools, 'tool call')}" if verdict.tools else ""
         note = f" ({verdict.note})" if verdict.note else ""
-        return f"ok     {verdict.path}: {verdict.exchanges} exchanges{tools}{note}"
+        return f"ok     {verdict.path}: {say_count(verdict.exchanges, 'exchange')}{tools}{note}"
     place = f"{verdict.path}:{verdict.line}" if verdict.line else str(verdict.path)
     return f"fault  {place}: {verdict.fault}" + (f"\n       {verdict.remedy}" if verdict.remedy else "")
 
@@ -127,14 +128,14 @@ def _stats_lines(stats: Stats) -> Iterable[str]:
     if stats.tools:
         yield f"tool calls  {stats.tools}"
     yield f"size        {stats.bytes:,} bytes"
-    yield f"messages    {stats.messages} kept once, sent {stats.references} times"
+    yield f"messages    {stats.messages} kept once, sent {say_count(stats.references, 'time')}"
     if stats.oldest:
         yield f"recorded    {stats.oldest} to {stats.newest}"
     for name, count in sorted(stats.calls.items()):
         tokens = ""
         if name != "http":
             tokens = f", {stats.input_tokens[name]:,} tokens in, {stats.output_tokens[name]:,} out"
-        yield f"  {name}: {count} calls{tokens}"
+        yield f"  {name}: {say_count(count, 'call')}{tokens}"
 
 
 def _stats_as_json(stats: Stats) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def _plan_lines(plan: Plan, *, dry_run: bool) -> Iterable[str]:
         yield f"{verb} {path}: no test asked for it"
     for path, positions in plan.unplayed.items():
         shown = ", ".join(str(position + 1) for position in positions)
-        yield f"{verb} from {path}: step {shown}, not played"
+        yield f"{verb} from {path}: {'step' if len(positions) == 1 else 'steps'} {shown}, not played"
     for path in plan.partials:
         yield f"kept {path}: an unfinished recording holds answers that were paid for"
     for path in plan.replays:

@@ -83,7 +83,9 @@ class Capture:
         os.environ.pop(RECORDED_PROCESS, None)
         outcome = session.close(passed=passed)
         self.outcomes.append(_reported(outcome, test=session.player.test, passed=passed))
-        if session.recording is not None and not outcome.exchanges and session.player.programs:
+        recording = session.recording
+        is_empty = recording is not None and not outcome.exchanges and not recording.exchanges
+        if is_empty and session.player.programs:
             warnings.warn(UnrecordedTrafficWarning(_unseen(session)), stacklevel=2)
         if passed:
             self._failed.discard(session.name)

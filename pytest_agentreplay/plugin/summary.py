@@ -8,6 +8,8 @@ from typing import Any, TypedDict
 
 import pytest
 
+from pytest_agentreplay.counts import say_count
+
 __all__ = ["ATTRIBUTE", "ReportedOutcome", "Summary"]
 
 ATTRIBUTE = "agent_cassette_outcomes"  # what a test report carries: a list of outcomes
@@ -91,18 +93,19 @@ def _counted(outcomes: Iterable[ReportedOutcome]) -> str:
         "request": sum(outcome["exchanges"] for outcome in found),
         "tool call": sum(outcome["tools"] for outcome in found),
     }
-    named = [f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items() if count]
+    named = [say_count(count, noun) for noun, count in counts.items() if count]
     return ", ".join(named) or "0 requests"
 
 
 def _kept(outcome: ReportedOutcome) -> str:
-    return f"{outcome['exchanges']} exchanges" + (f", {outcome['tools']} tool calls" if outcome["tools"] else "")
+    tools = f", {say_count(outcome['tools'], 'tool call')}" if outcome["tools"] else ""
+    return say_count(outcome["exchanges"], "exchange") + tools
 
 
 def _notes(outcome: ReportedOutcome) -> str:
     notes = []
     if outcome["resumed"]:
-        notes.append(f"resumed from an unfinished recording of {outcome['resumed']} exchanges")
+        notes.append(f"resumed from an unfinished recording of {say_count(outcome['resumed'], 'exchange')}")
     if outcome["torn"]:
         notes.append(f"its {outcome['torn']}")
     if outcome["dropped"]:

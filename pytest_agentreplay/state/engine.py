@@ -80,11 +80,11 @@ class Engine:
 
     def writing(self) -> _Block:
         """Make one commit of the block, alone in the file; an error undoes all of it."""
-        return _Block(self, "BEGIN IMMEDIATE", "COMMIT")
+        return _Block(self, "BEGIN IMMEDIATE")
 
     def snapshot(self) -> _Block:
         """Let the statements of the block see one state of the file."""
-        return _Block(self, "BEGIN", "COMMIT")
+        return _Block(self, "BEGIN")
 
     def begin(self, statement: str) -> bool:
         """Take the file for a block; return whether a transaction was begun for it, and not by a block around it."""
@@ -167,12 +167,11 @@ class Engine:
 class _Block:
     """A transaction around a block of code; inside another it is part of that one."""
 
-    __slots__ = ("_begin", "_end", "_engine", "_is_outer")
+    __slots__ = ("_begin", "_engine", "_is_outer")
 
-    def __init__(self, engine: Engine, begin: str, end: str) -> None:
+    def __init__(self, engine: Engine, begin: str) -> None:
         self._engine = engine
         self._begin = begin
-        self._end = end
         self._is_outer = False
 
     def __enter__(self) -> None:
@@ -181,7 +180,7 @@ class _Block:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        end = self._end if kind is None else "ROLLBACK"
+        end = "COMMIT" if kind is None else "ROLLBACK"
         self._engine.end(end if self._is_outer else None)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import HistoryUnavailableError, open_store
-from pytest_agentreplay.errors import StateError
+from pytest_agentreplay.errors import AlreadyExistsError, StateError
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
@@ -21,6 +21,17 @@ def test_the_first_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     with open_store(tmp_path / "run.db") as store:
         assert store.at("retry").json.get("plan") == {"stocks": 30, "bonds": 40}
+
+
+def test_the_first_example_meets_its_own_branch_when_it_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    again = compile(BLOCKS[0], "docs/state.md", "exec")
+    exec(again, {})
+
+    with pytest.raises(AlreadyExistsError, match="'retry'"):
+        exec(again, {})
 
 
 def test_the_test_example_passes(pytester: pytest.Pytester) -> None:

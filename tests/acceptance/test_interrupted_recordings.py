@@ -16,6 +16,7 @@ import pytest
 
 from pytest_agentreplay.cassette import load_cassette, partial_path
 from pytest_agentreplay.cli import main
+from pytest_agentreplay.counts import say_count
 from tests.support.in_flight import LEAVE_ONE_IN_FLIGHT, let_one_be_in_flight
 from tests.support.openai import chat_answer, chat_stream
 from tests.support.server import Answer, Seen
@@ -199,7 +200,7 @@ def test_a_recording_killed_at_a_random_moment_loses_no_answer_and_goes_on_from_
 
     result.assert_outcomes(passed=1)
     if kept and not is_done:
-        assert f"resumed from an unfinished recording of {len(kept)} exchanges" in result.stdout.str()
+        assert f"resumed from an unfinished recording of {say_count(len(kept), 'exchange')}" in result.stdout.str()
     assert not {question_of(answer) for answer in kept} & set(second.asked)
     assert len(second.asked) == len(set(second.asked))
     assert kept <= answers_in(suite.cassette())
@@ -313,7 +314,7 @@ def test_a_torn_last_line_is_left_out_and_the_rest_is_used(suite: Suite, provide
     result = suite.run("--record-mode=once")
 
     result.assert_outcomes(passed=1)
-    assert "resumed from an unfinished recording of 1 exchanges" in result.stdout.str()
+    assert "resumed from an unfinished recording of 1 exchange;" in result.stdout.str()
     assert f"line {len(lines)} is cut off and was left out" in result.stdout.str()
     assert questions_of(provider) == ["one", "two", "in flight", "two", "three"]
 

@@ -96,6 +96,24 @@ def test_each_command_and_each_option_is_on_the_page(capsys: pytest.CaptureFixtu
     assert {"--json", "--textconv"} <= options
 
 
+def test_the_help_says_each_command_in_a_whole_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    listed = printed(capsys, "--help").partition("Commands:\n")[2].splitlines()
+
+    assert len(listed) == 8
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "places"), [("verify", "{PATH}..."), ("stats", "{PATH}..."), ("prune", "[TEST]...")]
+)
+def test_the_help_says_once_that_places_repeat(capsys: pytest.CaptureFixture[str], command: str, places: str) -> None:
+    assert printed(capsys, command, "--help").splitlines()[0] == f"Usage: agentreplay {command} [OPTIONS] {places}"
+
+
 def test_each_key_of_the_timeline_as_json_is_on_the_page(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

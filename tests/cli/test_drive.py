@@ -238,7 +238,7 @@ def test_resume_says_what_a_crash_tore(folder: Path, provider: Provider, capsys:
         ("driven:absent", "run.jsonl", "driven has no callable 'absent'"),
         ("driven:not_callable", "run.jsonl", "driven has no callable 'not_callable'"),
         ("driven:build", "absent.jsonl", "absent.jsonl: cannot be read"),
-        ("driven:build", "driven.py", "driven.py:1: the line is not JSON"),
+        ("driven:build", "driven.py", "driven.py:1: this is not an agent cassette"),
     ],
 )
 def test_what_cannot_be_meant_is_exit_code_2_and_one_line(

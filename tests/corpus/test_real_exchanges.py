@@ -144,13 +144,13 @@ def _body(seen: Mapping[str, Any]) -> bytes:
 def test_every_file_is_recorded_by_every_client(recorded: Recorded) -> None:
     each = len(CLIENTS) * (FILES + 1) + len(MORE_CLIENTS)
 
-    assert f"{each} recorded ({len(PASSES) * EXCHANGES} requests)" in recorded.recording.text
+    assert f"{each} recorded ({len(PASSES) * EXCHANGES:,} requests)" in recorded.recording.text
 
 
 def test_every_file_is_replayed_without_the_server(recorded: Recorded) -> None:
     each = len(CLIENTS) * (FILES + 1) + len(MORE_CLIENTS)
 
-    assert f"{each} replayed ({len(PASSES) * EXCHANGES} requests)" in recorded.replaying.text
+    assert f"{each} replayed ({len(PASSES) * EXCHANGES:,} requests)" in recorded.replaying.text
 
 
 @pytest.mark.parametrize(("client", "layout"), PASSES)

@@ -118,7 +118,7 @@ def test_an_unfinished_recording_is_named_with_the_next_command(suite: Suite, pr
     result = suite.run_apart("--record-mode=once")
 
     [named] = said(result)
-    assert "unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (1 exchanges)" in named
+    assert "unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (1 exchange)" in named
     assert "pytest test_it.py::test_it --record-mode=" in named
     assert suite.cassettes() == ["cassettes/test_it/test_it.partial.jsonl"]
 

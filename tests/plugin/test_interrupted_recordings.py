@@ -118,7 +118,7 @@ def test_a_failing_rewrite_leaves_the_good_cassette(suite: Suite) -> None:
 
     assert "AssertionError: mine" in failure(result)
     assert suite.cassette().read_bytes() == before
-    result.stdout.fnmatch_lines(["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (1 exchanges)*"])
+    result.stdout.fnmatch_lines(["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (1 exchange)*"])
 
 
 @pytest.mark.parametrize("ending", ["self.fail('mine')", "self.skipTest('mine')"])

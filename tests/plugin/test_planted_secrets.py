@@ -425,7 +425,7 @@ def test_the_rule_that_a_leak_asks_for_lets_the_recording_go_on(suite: Suite, pr
     result = suite.run("--record-mode=once")
 
     result.assert_outcomes(passed=1)
-    assert "resumed from an unfinished recording of 1 exchanges" in result.stdout.str()
+    assert "resumed from an unfinished recording of 1 exchange)" in result.stdout.str()
     assert [seen.path for seen in provider.seen].count("/leak") == 2
     assert sum(b'"one"' in seen.body for seen in provider.seen) == 1
     assert found_in(suite.path, {"key": KEY, "hidden": HIDDEN}) == {}

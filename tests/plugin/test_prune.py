@@ -233,7 +233,7 @@ def test_prune_says_what_it_removed_and_what_it_kept(written: Suite, capfd: pyte
     assert code == 1
     assert capfd.readouterr().out.splitlines() == [
         f"removed {here / 'test_old.jsonl'}: no test asked for it",
-        f"removed from {here / 'test_it.jsonl'}: step 1, 3, not played",
+        f"removed from {here / 'test_it.jsonl'}: steps 1, 3, not played",
         f"kept {here / 'test_begun.partial.jsonl'}: an unfinished recording holds answers that were paid for",
     ]
     assert not old.exists()

@@ -832,7 +832,7 @@ def test_a_tool_that_still_runs_when_its_test_ends_keeps_the_recording_unfinishe
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
-        ["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (0 exchanges, 1 tool calls)*"]
+        ["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (0 exchanges, 1 tool call)*"]
     )
     assert tools.cassettes() == ["cassettes/test_it/test_it.partial.jsonl"]
 

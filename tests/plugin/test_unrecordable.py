@@ -156,6 +156,18 @@ def test_a_recording_that_holds_nothing_names_the_programs_that_were_started(sui
     assert "request is not seen: python" in text
 
 
+def test_a_run_that_went_live_from_its_first_request_says_nothing_of_programs(suite: Suite) -> None:
+    suite.write(PROGRAM.replace("ASK", "ask('hello')"))
+    suite.record()
+    suite.write(PROGRAM.replace("ASK", "ask('hullo')"))
+
+    result = suite.run("--agent-replay=hybrid")
+
+    result.assert_outcomes(passed=1)
+    assert "went on live from" in result.stdout.str()
+    assert "UnrecordedTrafficWarning" not in result.stdout.str()
+
+
 def test_a_recording_that_holds_requests_says_nothing_of_programs(suite: Suite) -> None:
     suite.write(PROGRAM.replace("ASK", "ask('hello')"))
 

@@ -86,7 +86,7 @@ def test_a_name_with_brackets_is_that_file_and_no_glob(folder: Path, capsys: pyt
     code = main(["verify", "cassettes/test_a/test_it[b].jsonl"])
 
     assert code == 0
-    assert "ok     cassettes/test_a/test_it[b].jsonl: 1 exchanges" in capsys.readouterr().out
+    assert "ok     cassettes/test_a/test_it[b].jsonl: 1 exchange\n" in capsys.readouterr().out
 
 
 def test_each_fault_has_its_line_and_remedy_and_the_good_ones_are_still_verified(
@@ -103,7 +103,7 @@ def test_each_fault_has_its_line_and_remedy_and_the_good_ones_are_still_verified
     assert output == [
         f"fault  {ONE}:3: the line was changed after it was recorded (its sum does not fit)",
         "       Restore the file from version control, or record it again with --record-mode=rewrite.",
-        f"ok     {THREE}: 1 exchanges",
+        f"ok     {THREE}: 1 exchange",
         f"fault  {TWO}:4: the last line is cut off",
         "       Restore the file from version control, or record it again with --record-mode=rewrite.",
         "3 verified, 2 with a fault",
@@ -250,7 +250,7 @@ def test_rules_of_its_own_are_noted_where_a_cassette_was_recorded_under_them(
     code = main(["verify", "cassettes"])
 
     assert code == 0
-    assert "ok     cassettes/test_it/test_it.jsonl: 1 exchanges (hashes not derived: " in capsys.readouterr().out
+    assert "ok     cassettes/test_it/test_it.jsonl: 1 exchange (hashes not derived: " in capsys.readouterr().out
 
 
 def test_stats_count_what_cassettes_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,8 +270,8 @@ def test_stats_count_what_cassettes_hold(folder: Path, capsys: pytest.CaptureFix
     assert lines[3] == "messages    4 kept once, sent 4 times"
     assert lines[4].startswith("recorded    20")
     assert lines[5:] == [
-        "  anthropic claude: 1 calls, 1,000 tokens in, 7 out",
-        "  http: 1 calls",
+        "  anthropic claude: 1 call, 1,000 tokens in, 7 out",
+        "  http: 1 call",
         "  openai m: 3 calls, 30 tokens in, 15 out",
     ]
 

@@ -67,6 +67,7 @@ def test_lists_gather_what_every_layer_says(name: str) -> None:
         ({"record_mode": "sometimes"}, "marker: record_mode='sometimes' is not one of none, once, new_episodes"),
         ({"record_mode": ["once"]}, "marker: record_mode=\\['once'\\] is not one of"),
         ({"replay": "loose"}, "marker: replay='loose' is not one of strict, warn, hybrid"),
+        ({"tools": {"buy": "maybe"}}, "marker: tools\\['buy'\\]='maybe' is not one of replay, live, refuse"),
         ({"unplayed": True}, "marker: unplayed=True is not one of fail, warn, ignore"),
         ({"ignore": 5}, "marker: ignore=5 must be a string or a list of strings"),
         ({"ignore": ["$.a", 5]}, "marker: ignore=\\['\\$.a', 5\\] must be a string"),

@@ -211,8 +211,8 @@ def test_a_line_put_in_anywhere_is_refused(load: Callable[..., Cassette], good: 
     ("data", "fault"),
     [
         (b"", "the file is empty"),
-        (b"\n", "the line is not JSON"),
-        (b"interactions:\n- request: {}\n", "the line is not JSON"),
+        (b"\n", "this is not an agent cassette, or its first line was changed"),
+        (b"interactions:\n- request: {}\n", "this is not an agent cassette, or its first line was changed"),
         (b'{"log":{}}\n', "this is not an agent cassette, or its first line was changed"),
         (b"\x89PNG\r\n\x1a\n\x00", "the last line is cut off"),
         (seal({"kind": "model"}) + b"\n", "the first line is of kind 'model', not 'run.start'"),
