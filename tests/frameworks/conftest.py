@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +20,16 @@ def framework(request: pytest.FixtureRequest) -> None:
     """Import the framework of a module of tests once: what a suite imports itself, it imports in every run."""
     for name in getattr(request.module, "FRAMEWORK", ()):
         importlib.import_module(name)
+
+
+@pytest.fixture(autouse=True)
+def no_loop_is_left() -> Iterator[None]:
+    """Close the event loop that a framework leaves as the thread's: whichever test collects it would be told of it."""
+    yield
+    with warnings.catch_warnings(), contextlib.suppress(RuntimeError):  # there may be none
+        warnings.simplefilter("ignore", DeprecationWarning)
+        asyncio.get_event_loop_policy().get_event_loop().close()
+        asyncio.set_event_loop_policy(None)
 
 
 @pytest.fixture
