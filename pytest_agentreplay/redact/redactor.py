@@ -292,11 +292,24 @@ def _value_spans(name: str, value: str, text: str) -> list[Span]:
 
 
 def _outside_tokens(spans: list[Span], text: str) -> list[Span]:
-    """Return the spans that are not part of what redaction has put there itself."""
+    """Return the spans that are not part of what redaction has put there itself; one that cuts a token takes it whole.
+
+    So each replacement leaves less text that is no token, or fewer tokens, and redaction comes to an end.
+    """
     if not spans or "[redacted:" not in text:
         return spans
     tokens = [match.span() for match in _TOKEN.finditer(text)]
-    return [span for span in spans if not any(start <= span[0] and span[1] <= end for start, end in tokens)]
+    found: list[Span] = []
+    for start, end, token in spans:
+        cut = [place for place in tokens if place[0] < end and start < place[1]]
+        if cut and cut[0][0] <= start and end <= cut[0][1]:
+            continue
+        if cut:
+            start, end = min(start, cut[0][0]), max(end, cut[-1][1])
+        if found and start < found[-1][1]:
+            start, end = found[-1][0], max(end, found.pop()[1])
+        found.append((start, end, token))
+    return found
 
 
 def _replace_spans(text: str, spans: Iterable[Span]) -> str:

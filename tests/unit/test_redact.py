@@ -232,7 +232,10 @@ def test_redacting_text_twice_is_redacting_it_once(text: str) -> None:
 
 
 @given(text=_pieces)
-@pytest.mark.parametrize("pattern", ["key", "r[a-z]+d", "\\w+", "name=(?P<secret>[a-z]+) ", "env", "(?<=x)", ".+"])
+@example(text="a--b--c")
+@pytest.mark.parametrize(
+    "pattern", ["key", "r[a-z]+d", "\\w+", "name=(?P<secret>[a-z]+) ", "env", "(?<=x)", ".+", "[^a-z]{3}", "[a-z]{2,4}"]
+)
 def test_redacting_twice_is_redacting_once_whatever_the_rule(pattern: str, text: str) -> None:
     redactor = redactor_for(patterns=[pattern], variables=["A", "B"], environment={"A": "redacted", "B": "x"})
 
