@@ -132,6 +132,7 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
     assert heavy == []
     assert ours == [
         "pytest_agentreplay",
+        "pytest_agentreplay.counts",
         "pytest_agentreplay.errors",
         "pytest_agentreplay.filenames",
         "pytest_agentreplay.plugin",
