@@ -35,6 +35,7 @@ __all__ = [
     "json_tree",
     "parse_document",
     "parse_json",
+    "read_canonical",
     "request_hash",
     "sort_key",
     "tool_call_hash",
@@ -75,7 +76,7 @@ def parse_json(data: bytes) -> Any:
 
 def parse_document(data: bytes) -> tuple[Any, bool]:
     """Return what :func:`parse_json` does, and whether a fast writer would write the value faithfully."""
-    if not _has_long_number(data):
+    if len(data) < 16 or not _has_long_number(data):
         try:
             return orjson.loads(data), True
         except orjson.JSONDecodeError:
@@ -141,10 +142,24 @@ def canonical_json(value: Any) -> bytes:
     return data
 
 
+def read_canonical(data: bytes) -> tuple[bytes, Any]:
+    """Return the canonical bytes of a JSON document, and its value with keys in their order.
+
+    Raises what :func:`parse_json` does.
+    """
+    value = parse_json(data)
+    canonical = canonical_json(value)
+    try:
+        ordered, is_plain = parse_document(canonical)
+    except ValueError:  # integers that no double can hold have a suffix there
+        ordered, is_plain = None, False
+    return canonical, ordered if is_plain else parse_json(write_sorted(value))
+
+
 def _has_careful_number(data: bytes) -> bool:
     """Return whether a compact document may hold a number that the fast writer writes differently."""
-    if _CAREFUL_NUMBER.match(data):
-        return True
+    if data[0] in b"-0123456789":
+        return _CAREFUL_NUMBER.match(data) is not None
     return b":0" in data.translate(_SIGNS_AND_DIGITS, b"-") and _CAREFUL_NUMBER_INSIDE.search(data) is not None
 
 

@@ -64,7 +64,7 @@ def read_call(body: Mapping[str, Any]) -> Call | None:
     """Return the call that a request body makes, or ``None`` when it has no messages."""
     if not isinstance(body.get("messages"), list):
         return None
-    return Call(model=str(body.get("model") or ""), conversation="messages", stream=bool(body.get("stream")))
+    return Call(str(body.get("model") or ""), "messages", bool(body.get("stream")))
 
 
 def read_message(element: Any) -> Message | None:
@@ -92,13 +92,9 @@ def read_reply(content: bytes, media_type: str) -> Reply | None:
     if not isinstance(choices, list):
         return None
     found = [choice for choice in choices if isinstance(choice, dict)]
-    messages = tuple(message for choice in found if (message := read_message(choice.get("message"))))
-    return Reply(
-        messages=messages,
-        finish_reason=found[0].get("finish_reason") if found else None,
-        usage=_usage_of(body.get("usage")),
-        model=body.get("model"),
-    )
+    messages = tuple([message for choice in found if (message := read_message(choice.get("message")))])
+    finish_reason = found[0].get("finish_reason") if found else None
+    return Reply(messages, finish_reason, _usage_of(body.get("usage")), body.get("model"))
 
 
 def _read_stream(content: bytes) -> Reply | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pytest_agentreplay.canonical import canonical_json, parse_document, parse_json, write_json, write_sorted
+from pytest_agentreplay.canonical import canonical_json, parse_json, read_canonical, write_json
 from pytest_agentreplay.normalize import NormalRules, media_type_of
 from pytest_agentreplay.records import Response, Usage
 
@@ -28,7 +27,6 @@ __all__ = [
 
 # What a dialect's functions raise for input that is not of its format, whatever they make of it.
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
-_UNREAD = ...  # no JSON value, and the same object in a copy
 
 
 @dataclass(eq=False, slots=True)
@@ -42,7 +40,7 @@ class ToolCall:
     name: str
     written: str
     _arguments: str | None = field(default=None, init=False, repr=False)
-    _value: Any = field(default=_UNREAD, init=False, repr=False)
+    _value: Any = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, *, id: Any, name: Any, arguments: Any) -> ToolCall:  # noqa: A002 - the wire's own word
@@ -54,34 +52,28 @@ class ToolCall:
     def arguments(self) -> str:
         """The arguments as canonical JSON text where they are JSON, else as written."""
         if self._arguments is None:
-            try:
-                self._arguments = canonical_json(_parsed(self.written)).decode("utf-8")
-            except ValueError:
-                self._arguments = self.written
-        return self._arguments
+            self._read()
+        return self._arguments or ""
 
     @property
     def value(self) -> Any:
         """The arguments as a value where they are JSON, in canonical order, else as written."""
-        if self._value is _UNREAD:
-            self._value = self._read_value()
+        if self._arguments is None:
+            self._read()
         return self._value
-
-    def _read_value(self) -> Any:
-        with contextlib.suppress(ValueError):
-            value, is_plain = parse_document(_bytes_of(self.arguments))
-            if is_plain:
-                return value
-        try:
-            return parse_json(write_sorted(_parsed(self.written)))  # long numbers, which canonical JSON shortens
-        except ValueError:
-            return self.written
 
     @property
     def canonical(self) -> bytes:
         """The canonical JSON of :attr:`value`."""
         value = self.value
         return canonical_json(value) if value is self.written else self.arguments.encode()
+
+    def _read(self) -> None:
+        try:
+            canonical, self._value = read_canonical(self.written.encode("utf-8", "surrogatepass"))
+            self._arguments = canonical.decode("utf-8")
+        except ValueError:
+            self._value = self._arguments = self.written
 
     def as_json(self) -> dict[str, str]:
         """Return the call as JSON values."""
@@ -288,11 +280,3 @@ def read_events(content: bytes) -> Iterable[dict[str, Any]]:
                 continue
             if isinstance(value, dict):
                 yield value
-
-
-def _parsed(text: str) -> Any:
-    return parse_json(_bytes_of(text))
-
-
-def _bytes_of(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pytest_agentreplay.dialects import Dialects, installed_dialects
 from pytest_agentreplay.projections.history import read_history
 from pytest_agentreplay.projections.tape import Tape
+from pytest_agentreplay.projections.transcript import ToldCall
 from pytest_agentreplay.records import ApprovalStep, Entry, ModelStep, ToolStep, ValueStep
 
 __all__ = ["Drawn", "read_drawn", "trajectory"]
@@ -24,7 +25,7 @@ class Drawn:
 
     name: str
     mark: str
-    step: Entry
+    step: Entry | ToldCall
 
     @property
     def label(self) -> str:
@@ -51,10 +52,10 @@ def trajectory(tape: Tape, *, dialects: Dialects | None = None) -> list[str]:
     ]
 
 
-def _drawn(step: Entry) -> Drawn | None:
+def _drawn(step: Entry | ToldCall) -> Drawn | None:
     if isinstance(step, ModelStep):
         return Drawn("LLM", "", step)
-    if isinstance(step, ToolStep):
+    if isinstance(step, ToolStep | ToldCall):
         failed = step.is_error or step.error is not None
         return Drawn(f"tool: {step.name}", FAILED if failed else "", step)
     if isinstance(step, ApprovalStep):

@@ -37,6 +37,7 @@ _PRINTED = re.compile("[\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\uf
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _LETTERS = frozenset(string.ascii_letters)
+_SHORT = 40  # letters of what is likely to come up again: names, ids, units
 _NESTED = frozenset({dict, list})
 _PLAIN_TYPES = _NESTED | {str, int, float, bool, type(None)}
 
@@ -123,7 +124,7 @@ def _lay_out(value: Any, *, first: str, margin: str, lines: list[str]) -> None:
         first = margin
         kept = item if type(item) in _PLAIN_TYPES else _plain(item)
         if type(kept) is str and "\n" not in kept:
-            lines.append(f"{head} {_text(kept)}\n")
+            lines.append(f"{head} {_text(kept) if len(kept) > _SHORT else _short_text(kept)}\n")
         elif kept and type(kept) in _NESTED:
             if is_object:
                 lines.append(f"{head}\n")
@@ -159,6 +160,11 @@ def _text(text: str) -> str:
         return "'" + text.replace("'", "''") + "'"
     is_plain = text[:1] in _LETTERS and not text.endswith((":", " ")) and text.lower() not in _WORDS
     return text if is_plain else _dumped_text(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _short_text(text: str) -> str:
+    return _text(text)
 
 
 @functools.lru_cache(maxsize=1024)

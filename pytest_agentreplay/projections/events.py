@@ -28,19 +28,15 @@ from pydantic import BaseModel
 
 from pytest_agentreplay.canonical import parse_json
 from pytest_agentreplay.dialects import Dialects, Message, ToolCall, installed_dialects
-from pytest_agentreplay.projections.history import read_history
+from pytest_agentreplay.projections.history import Happened, read_history
 from pytest_agentreplay.projections.names import Names
 from pytest_agentreplay.projections.tape import Tape
-from pytest_agentreplay.projections.timeline import Deed, Moment
+from pytest_agentreplay.projections.timeline import Moment
+from pytest_agentreplay.projections.transcript import ToldCall
 from pytest_agentreplay.records import (
-    ApprovalStep,
-    CompactionStep,
     Entry,
-    ErrorStep,
-    PermissionStep,
     RunStart,
     ToolStep,
-    ValueStep,
 )
 
 __all__ = ["Event", "event_stream"]
@@ -53,13 +49,18 @@ _PLACE = {"kind", "lane", "phase", "parent", "timing", "rank", "tool_use_id"}
 
 
 class Event(dict[str, Any]):
-    """One event as plain values.  ``step`` is the step of the tape that it tells of, ``None`` for the run itself."""
+    """One event as plain values."""
 
-    __slots__ = ("step",)
+    __slots__ = ("_step",)
 
-    def __init__(self, values: Mapping[str, Any], *, step: Entry | None = None) -> None:
+    def __init__(self, values: Mapping[str, Any], *, step: Entry | ToldCall | None = None) -> None:
         super().__init__(values)
-        self.step = step
+        self._step = step
+
+    @property
+    def step(self) -> Entry | None:
+        """The step of the tape that it tells of, ``None`` for the run itself."""
+        return self._step.as_step() if isinstance(self._step, ToldCall) else self._step
 
 
 def event_stream(
@@ -93,7 +94,7 @@ class _Stream:
             for kind, values in self._of_moment(happened) if isinstance(happened, Moment) else self._of_deed(happened):
                 yield Event({"event": kind, **place, **values}, step=happened.step)
 
-    def _place(self, step: Entry) -> _Plain:
+    def _place(self, step: Entry | ToldCall) -> _Plain:
         place = {}
         lane = self._names.lane(step.lane)
         if lane is not None:
@@ -147,18 +148,18 @@ class _Stream:
             return {"id": name, "name": call.name}
         return {"id": name, "name": call.name, "arguments": arguments}
 
-    def _of_deed(self, deed: Deed) -> Iterator[tuple[str, _Plain]]:
+    def _of_deed(self, deed: Happened) -> Iterator[tuple[str, _Plain]]:
         step = deed.step
-        if isinstance(step, ToolStep):
+        if step.kind == "tool":
             name = self._names.of(deed)
             yield "tool", {"name": step.name, **({"id": name} if name is not None else {}), **_came_of(step)}
-        elif isinstance(step, PermissionStep):
+        elif step.kind == "permission":
             yield "permission", {**_told({"call": self._names.of(deed)}), **_fields(step)}
-        elif isinstance(step, ValueStep):
+        elif step.kind == "value":
             yield "value", {"name": step.name, "value": step.value}
-        elif isinstance(step, ErrorStep):
+        elif step.kind == "error":
             yield "error", {**_told({"during": step.error_phase}), "type": step.type, "message": step.message}
-        elif isinstance(step, ApprovalStep | CompactionStep):
+        elif step.kind == "approval" or step.kind == "compaction":
             yield step.kind, _fields(step)
 
 
@@ -168,7 +169,7 @@ def _name_of_run(start: RunStart) -> str | None:
     return test.rpartition("::")[2] + bracket + parameters or None
 
 
-def _came_of(step: ToolStep) -> _Plain:
+def _came_of(step: ToolStep | ToldCall) -> _Plain:
     if step.error is not None:
         error = {"type": step.error.type.rpartition(":")[2], "message": step.error.message}
         return {"arguments": step.arguments, "error": error}

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
 
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.timeline import Deed, Moment, read_story
-from pytest_agentreplay.projections.transcript import ToldCalls
+from pytest_agentreplay.projections.transcript import ToldCall, ToldCalls
 from pytest_agentreplay.records import ToolStep
 
-__all__ = ["read_history"]
+__all__ = ["Happened", "Told", "read_history"]
 
 
-def read_history(tape: Tape, dialects: Dialects) -> Iterator[Moment | Deed]:
+class Told(NamedTuple):
+    """One tool's call that nobody recorded, where the request stands that tells of it."""
+
+    number: int
+    step: ToldCall
+    inside: str | None = None
+
+
+Happened: TypeAlias = Moment | Deed | Told
+
+
+def read_history(tape: Tape, dialects: Dialects) -> Iterator[Happened]:
     """Yield what happened at each step of a tape, and right before a request the unwrapped tool calls it tells of."""
     told = ToldCalls(tape.entries)
     for happened in read_story(tape, dialects):
         if isinstance(happened, Moment):
-            for step in told.by(happened):
-                yield Deed(number=happened.number, step=step, inside=happened.inside)
+            for call in told.by(happened):
+                yield Told(happened.number, call, happened.inside)
         elif isinstance(happened.step, ToolStep):
             told.know(happened.step)
         yield happened

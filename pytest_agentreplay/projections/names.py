@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_agentreplay.projections.timeline import Deed, Moment
+from pytest_agentreplay.projections.history import Happened
+from pytest_agentreplay.projections.timeline import Moment
+from pytest_agentreplay.projections.transcript import ToldCall
 from pytest_agentreplay.records import PermissionStep, ToolStep
 
 __all__ = ["Names"]
@@ -17,13 +19,13 @@ class Names:
     in later turns: it stands for the last call that was asked for under it.
     """
 
-    def __init__(self, history: Sequence[Moment | Deed]) -> None:
+    def __init__(self, history: Sequence[Happened]) -> None:
         self._told: dict[tuple[str, str], list[str]] = {}  # names of calls by lane and id, in the order of asking
         self._waiting: dict[tuple[str, str], list[str]] = {}  # of these, those of the last turn that were not made yet
         self._unmade: dict[str, dict[str, None]] = {}  # names of calls by id alone, of all turns
         self._tools: dict[str, str] = {}  # names by the step's own id
-        self._by_deed: dict[int, str] = {}
-        self._answering: dict[str, ToolStep] = {}
+        self._by_deed: dict[int, str] = {}  # by the identity of what happened
+        self._answering: dict[str, ToolStep | ToldCall] = {}
         self._lanes = _names_of_lanes(history)
         self._count = 0
         for happened in history:
@@ -32,7 +34,7 @@ class Names:
             elif happened.step.lane:
                 self._know(happened)
         for happened in history:  # what stands in no conversation can stand anywhere
-            if isinstance(happened, Deed) and not happened.step.lane:
+            if not happened.step.lane and not isinstance(happened, Moment):
                 self._know(happened)
 
     def lane(self, lane: str) -> str | None:
@@ -43,11 +45,11 @@ class Names:
         """Return the name of the next call that is told under this id."""
         return self._told[lane, tool_use_id].pop(0)
 
-    def answering(self, name: str) -> ToolStep | None:
+    def answering(self, name: str) -> ToolStep | ToldCall | None:
         """Return the step of the call that has this name, or ``None`` where it was never made."""
         return self._answering.get(name)
 
-    def of(self, deed: Deed) -> str | None:
+    def of(self, deed: Happened) -> str | None:
         """Return the name of the call that was made, or decided about."""
         return self._by_deed.get(id(deed))
 
@@ -66,17 +68,17 @@ class Names:
                 self._unmade.setdefault(call.id, {})[name] = None
         self._waiting |= asked
 
-    def _know(self, deed: Deed) -> None:
+    def _know(self, deed: Happened) -> None:
         step = deed.step
-        if not isinstance(step, ToolStep | PermissionStep):
+        if step.kind != "tool" and step.kind != "permission":
             return
         name = self._waiting_for(step)
         if name is not None:
             self._by_deed[id(deed)] = name
-        if isinstance(step, ToolStep):
+        if step.kind == "tool":
             self._make(step, name)
 
-    def _make(self, step: ToolStep, name: str | None) -> None:
+    def _make(self, step: ToolStep | ToldCall, name: str | None) -> None:
         if name is not None and step.tool_use_id is not None:
             self._answering[name] = step
             del self._unmade[step.tool_use_id][name]
@@ -85,7 +87,7 @@ class Names:
         if step.id:
             self._tools[step.id] = name or step.name
 
-    def _waiting_for(self, step: ToolStep | PermissionStep) -> str | None:
+    def _waiting_for(self, step: ToolStep | ToldCall | PermissionStep) -> str | None:
         """Return the name of the call that a step is about: in its conversation, or in any where it has none."""
         if step.tool_use_id is None:
             return None
@@ -95,7 +97,7 @@ class Names:
         return next(iter(self._unmade.get(step.tool_use_id, ())), None)
 
 
-def _names_of_lanes(history: Sequence[Moment | Deed]) -> dict[str, str]:
+def _names_of_lanes(history: Sequence[Happened]) -> dict[str, str]:
     lanes: dict[str, str] = {}
     unnamed = 0
     for happened in history:

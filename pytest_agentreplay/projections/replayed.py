@@ -10,6 +10,7 @@ from pytest_agentreplay.dialects import Dialects, Message, installed_dialects
 from pytest_agentreplay.projections.history import read_history
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.timeline import Moment
+from pytest_agentreplay.projections.transcript import ToldCall
 from pytest_agentreplay.records import ToolStep
 
 __all__ = ["AssistantTurn", "ToolCompleted", "replay_events"]
@@ -48,7 +49,7 @@ def _events(tape: Tape, dialects: Dialects) -> Iterator[AssistantTurn | ToolComp
         step = happened.step
         if isinstance(happened, Moment):
             yield from (AssistantTurn(message) for message in happened.reply.messages[:1])
-        elif isinstance(step, ToolStep):
+        elif isinstance(step, ToolStep | ToldCall):
             yield ToolCompleted(
                 tool_use_id=step.tool_use_id,
                 name=step.name,

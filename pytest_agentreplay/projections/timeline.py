@@ -15,7 +15,7 @@ from pytest_agentreplay.canonical import canonical_json, content_hash
 from pytest_agentreplay.dialects import Call, Dialect, Dialects, Message, Reply, count_echoes
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.usage import sum_usage
-from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, ModelStep, ToolStep, Usage
+from pytest_agentreplay.records import Entry, ExchangeStep, JsonBody, ToolStep, Usage
 
 __all__ = ["Deed", "Moment", "Totals", "read_story", "read_timeline", "total"]
 
@@ -65,11 +65,11 @@ class Totals:
 def read_story(tape: Tape, dialects: Dialects) -> list[Moment | Deed]:
     """Return what happened at each step of a tape, in its order."""
     teller = _Teller(dialects, tape.messages)
-    tools = {step.id: step.name for step in tape.entries if isinstance(step, ToolStep)}
+    tools = {step.id: step.name for step in tape.entries if step.kind == "tool"}
     story: list[Moment | Deed] = []
     for number, step in enumerate(tape.entries, start=1):
         inside = tools.get(step.parent) if step.parent else None
-        if isinstance(step, ModelStep | HttpStep):
+        if step.kind == "model" or step.kind == "http":
             story.append(teller.tell(step, number=number, inside=inside))
         else:
             story.append(Deed(number, step, inside))
@@ -114,7 +114,7 @@ class _Teller:
         if step.kind == "http":
             return Moment(number, step, inside, reply=self._awaited(step, dialect))
         body = step.request.body
-        if not isinstance(body, JsonBody):
+        if body.kind != "json":
             return Moment(number, step, inside)
         value, known = dict(body.fields), {}
         for key, addresses in body.lists.items():

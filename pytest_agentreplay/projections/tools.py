@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agentreplay.dialects import Dialects
-from pytest_agentreplay.projections.history import read_history
+from pytest_agentreplay.projections.history import Told, read_history
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.records import ToolStep
 
@@ -19,7 +19,8 @@ def read_tool_steps(tape: Tape, dialects: Dialects) -> list[ToolStep]:
     after it.
     """
     history = read_history(tape, dialects)
-    return list(_outer_first([happened.step for happened in history if isinstance(happened.step, ToolStep)]))
+    steps = [happened.step.as_step() if isinstance(happened, Told) else happened.step for happened in history]
+    return list(_outer_first([step for step in steps if isinstance(step, ToolStep)]))
 
 
 def _outer_first(calls: Sequence[ToolStep]) -> Iterator[ToolStep]:

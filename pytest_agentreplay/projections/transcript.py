@@ -1,20 +1,94 @@
 """Tool calls as conversations tell of them.
 
-Where nobody wrapped a tool, the model's call and the result in a later request say what happened; such a step has
-``source="transcript"`` and no arguments beyond what the model wrote.
+Where nobody wrapped a tool, the model's call and the result in a later request say what happened: nothing is known of
+it beyond what the model wrote and read.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from pytest_agentreplay.canonical import tool_call_hash
 from pytest_agentreplay.dialects import ToolCall, ToolResult
 from pytest_agentreplay.projections.timeline import Moment
-from pytest_agentreplay.records import Entry, ExchangeStep, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, Phase, ToolStep
 
-__all__ = ["ToldCalls"]
+__all__ = ["ToldCall", "ToldCalls"]
+
+
+@dataclass(eq=False, slots=True)
+class ToldCall:
+    """A tool's call as conversations tell of it: what a model asked for, and what a later request brought of it.
+
+    It reads as the step that it would be on a tape, and :meth:`as_step` makes that: most readers want a name and a
+    result, and to check and hash a thousand calls takes longer than to tell of them.
+    """
+
+    call: ToolCall
+    outcome: ToolResult
+    brought_by: ExchangeStep
+
+    kind: ClassVar[Literal["tool"]] = "tool"
+    id: ClassVar[str] = ""
+    error: ClassVar[None] = None
+
+    @property
+    def lane(self) -> str:
+        """The conversation."""
+        return self.brought_by.lane
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of the test."""
+        return self.brought_by.phase
+
+    @property
+    def parent(self) -> str | None:
+        """The call that it was made inside, by id."""
+        return self.brought_by.parent
+
+    @property
+    def tool_use_id(self) -> str:
+        """The id that the provider gave the call."""
+        return self.call.id
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.call.name
+
+    @property
+    def arguments(self) -> Any:
+        """The arguments as a value, in canonical order."""
+        return self.call.value
+
+    @property
+    def result(self) -> Any:
+        """The result as the conversation has it."""
+        return self.outcome.content
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the conversation calls the result an error."""
+        return self.outcome.is_error
+
+    def as_step(self) -> ToolStep:
+        """Return the step of a tape that says the same."""
+        return ToolStep(
+            lane=self.lane,
+            phase=self.phase,
+            parent=self.parent,
+            hash=tool_call_hash(self.name, self.call.canonical),
+            tool_use_id=self.tool_use_id,
+            name=self.name,
+            arguments=self.arguments,
+            result=self.result,
+            is_error=self.is_error,
+            source="transcript",
+        )
 
 
 class ToldCalls:
@@ -24,7 +98,7 @@ class ToldCalls:
         self._asked: dict[tuple[str, str], list[ToolCall]] = {}
         self._known: Counter[tuple[str, str]] = Counter()  # by conversation and id: an id can come up again
         for step in entries:
-            if isinstance(step, ToolStep) and not step.lane:
+            if step.kind == "tool" and not step.lane:
                 self._know(step)
 
     def know(self, step: ToolStep) -> None:
@@ -32,7 +106,7 @@ class ToldCalls:
         if step.lane:
             self._know(step)
 
-    def by(self, moment: Moment) -> Iterator[ToolStep]:
+    def by(self, moment: Moment) -> Iterator[ToldCall]:
         """Yield the calls whose results a request brings, and remember those that its answer asks for."""
         lane = moment.step.lane
         for message in moment.heard:
@@ -40,7 +114,7 @@ class ToldCalls:
                 waiting = self._asked.get((lane, result.id))
                 call = waiting.pop(0) if waiting else None
                 if call is not None and not self._was_recorded(lane, result.id):
-                    yield _step_of(call, result, moment.step)
+                    yield ToldCall(call, result, moment.step)
         asked: dict[tuple[str, str], list[ToolCall]] = {}
         for message in moment.reply.messages:
             for call in message.tool_calls:
@@ -56,18 +130,3 @@ class ToldCalls:
                 self._known[place] -= 1
                 return True
         return False
-
-
-def _step_of(call: ToolCall, result: ToolResult, step: ExchangeStep) -> ToolStep:
-    return ToolStep(
-        lane=step.lane,
-        phase=step.phase,
-        parent=step.parent,
-        hash=tool_call_hash(call.name, call.canonical),
-        tool_use_id=call.id,
-        name=call.name,
-        arguments=call.value,
-        result=result.content,
-        is_error=result.is_error,
-        source="transcript",
-    )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agentreplay.canonical import tool_call_hash
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.player import MemoryTape
 from pytest_agentreplay.projections.events import event_stream
@@ -19,6 +20,7 @@ from pytest_agentreplay.records import (
     Response,
     SignalStep,
     TimerStep,
+    ToolStep,
     ValueStep,
 )
 from tests.support.stories import (
@@ -109,6 +111,30 @@ def test_a_tool_that_nobody_recorded_is_told_from_the_conversation() -> None:
     assert events[2:4] == [
         {"event": "tool", "name": "look", "id": "call_1", "arguments": {"q": 1}, "result": "one"},
         {"event": "tool", "name": "look", "id": "call_2", "arguments": {"q": 2}, "result": "two"},
+    ]
+
+
+def test_the_step_of_a_tool_that_nobody_recorded_says_all_that_the_conversation_does() -> None:
+    story = Story()
+    place = {"lane": "@eye", "url": ANTHROPIC, "parent": "look:1", "phase": "setup"}
+    story.model(user("look"), reply=claude(None, ("c1", "look", {"q": 1, "at": [2.0]})), **place)
+    story.model(results(("c1", "gone"), is_error=True), reply=claude("ok"), **place)
+
+    steps = [event.step for event in event_stream(story.tape) if event["event"] == "tool"]
+
+    assert steps == [
+        ToolStep(
+            lane="@eye",
+            parent="look:1",
+            phase="setup",
+            hash=tool_call_hash("look", b'{"at":[2],"q":1}'),
+            name="look",
+            tool_use_id="c1",
+            arguments={"at": [2], "q": 1},
+            result="gone",
+            is_error=True,
+            source="transcript",
+        )
     ]
 
 
