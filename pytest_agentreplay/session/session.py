@@ -32,7 +32,7 @@ from pytest_agentreplay.player import (
 )
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader
-from pytest_agentreplay.records import Entry, HttpStep, ModelStep, Phase, RunEnd, RunStart, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, Phase, RunEnd, RunStart, ToolStep
 from pytest_agentreplay.session.tapes import Tapes
 from pytest_agentreplay.settings import Settings
 
@@ -221,7 +221,7 @@ class Session:
             return False
         if passed:
             return True
-        exchanges = [step for step in self.player.completed if isinstance(step, ModelStep | HttpStep)]
+        exchanges = [step for step in self.player.completed if isinstance(step, ExchangeStep)]
         is_whole = (not exchanges or exchanges[-1].error is None) and not self._dropped()
         return is_whole and not self.path.exists()
 
@@ -230,7 +230,7 @@ class Session:
             short_name(step)
             for source in self.player.sources
             for position in source.unplayed()
-            if isinstance(step := source.steps[position], ModelStep | HttpStep | ToolStep)
+            if isinstance(step := source.steps[position], ExchangeStep | ToolStep)
         )
 
 
