@@ -157,7 +157,7 @@ class Ours:
         return open_session(name="benchmark", path=self.path, settings=settings, dialects=self._dialects)
 
     def _hold(self, session: Session) -> float:
-        session.player.phase = "call"
+        session.begin("call")
         token = self._registry.enter(session)
         try:
             with patch_http_clients(self._registry):

@@ -2,7 +2,7 @@
 
 Which paths that concerns is data: a :class:`NormalRules` for each dialect, and the user's own ``ignore`` rules.
 Nothing is changed inside tool arguments or message text unless a user's rule says so: blanket scrubbing of dates and
-ids hides real changes.  Normal forms of URL and headers live here too.
+ids hides real changes.
 """
 
 from __future__ import annotations
@@ -11,21 +11,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from pytest_agentreplay.canonical import canonical_json, content_hash, parse_json
 from pytest_agentreplay.errors import ConfigurationError
 
 __all__ = [
     "GENERIC_RULES",
-    "HASHED_HEADERS",
     "CallIds",
     "NormalRules",
     "Path",
     "PathRule",
     "media_type_of",
-    "normal_headers",
-    "normal_url",
     "parse_ignore",
     "stable_call_ids",
 ]
@@ -33,11 +29,6 @@ __all__ = [
 Path: TypeAlias = tuple[str, ...]
 _PRESENT = "[present]"
 _IGNORED = "[ignored]"
-
-HASHED_HEADERS = frozenset({"anthropic-version", "anthropic-beta", "openai-beta", "mcp-protocol-version"})
-_DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
-_EPHEMERAL_FROM = 32768
-_LOOPBACK = re.compile(r"localhost|127(?:\.\d+){3}|::1|.*\.localhost")
 
 
 @dataclass(frozen=True)
@@ -243,61 +234,9 @@ def parse_ignore(rule: str) -> PathRule:
     return PathRule(tuple("".join(groups) for groups in steps), "ignore", pattern)
 
 
-def normal_url(url: str) -> str:
-    """Return a URL in normal form.
-
-    Scheme and host in lower case, the path percent-decoded and encoded again, query pairs sorted, default ports and
-    ephemeral loopback ports (32768 and above) dropped, and so are ``X-Amz-*`` pairs and the fragment.
-    """
-    parts = urlsplit(url)
-    scheme = parts.scheme.lower()
-    pairs = sorted(
-        (name, value)
-        for name, value in parse_qsl(parts.query, keep_blank_values=True, errors="surrogateescape")
-        if not name.lower().startswith("x-amz-") and value != "[redacted:url-key]"
-    )
-    path = quote(unquote(parts.path, errors="surrogateescape").encode("utf-8", "surrogateescape"), safe=_SAFE)
-    query = urlencode(pairs, quote_via=quote, safe="[]:,/@", errors="surrogateescape")
-    return f"{scheme}://{_normal_host(parts.netloc, scheme=scheme)}{path or '/'}" + (f"?{query}" if query else "")
-
-
-_SAFE = "/:@!$&'()*+,;=~-._[]"
-
-
-def _normal_host(netloc: str, *, scheme: str) -> str:
-    host, port = _split_host(netloc.rpartition("@")[2].lower())
-    if port is None or port == _DEFAULT_PORTS.get(scheme):
-        return host
-    if port >= _EPHEMERAL_FROM and _LOOPBACK.fullmatch(host.strip("[]")):
-        return host
-    return f"{host}:{port}"
-
-
-def _split_host(netloc: str) -> tuple[str, int | None]:
-    host, colon, port = netloc.rpartition(":")
-    if colon and port.isdigit() and "]" not in port:
-        return host, int(port)
-    return netloc.removesuffix(":"), None
-
-
 def media_type_of(headers: Iterable[tuple[str, str]]) -> str:
     """Return the media type of a message in lower case, without parameters; empty when it names none."""
     for name, value in headers:
         if name.lower() == "content-type":
             return value.partition(";")[0].strip().lower()
     return ""
-
-
-def normal_headers(headers: Iterable[tuple[str, str]], *, also: Iterable[str] = ()) -> dict[str, str]:
-    """Return those headers that change the answer, by lower-case name; comma lists sorted."""
-    wanted = HASHED_HEADERS | {name.lower() for name in also}
-    kept: dict[str, str] = {}
-    media_type = ""
-    for name, value in headers:
-        lower = name.lower()
-        if lower == "content-type":
-            media_type = value.partition(";")[0].strip().lower()
-        elif lower in wanted:
-            kept[lower] = f"{kept[lower]},{value}" if lower in kept else value
-    kept = {name: ",".join(sorted(part.strip() for part in value.split(","))) for name, value in kept.items()}
-    return kept | ({"content-type": media_type} if media_type else {})

@@ -23,7 +23,7 @@ from pytest_agentreplay.divergence import (
     report_unplayed,
 )
 from pytest_agentreplay.reader import Asked, Reader, ToolCalled
-from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, JsonBody, ModelStep, Request, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, JsonBody, ModelStep, Request, ToolStep
 
 __all__ = [
     "Comparison",
@@ -89,7 +89,7 @@ def order(scene: Scene, asked: Asked, expected: ExchangeStep | None) -> str:
 
 def calls_in(steps: Iterable[Entry]) -> list[ExchangeStep | ToolStep]:
     """Return the requests and tool calls among steps in the order of time: what a report's sequences are made of."""
-    calls = [step for step in steps if isinstance(step, ModelStep | HttpStep | ToolStep)]
+    calls = [step for step in steps if isinstance(step, ExchangeStep | ToolStep)]
     return sorted(calls, key=lambda step: step.timing.began if step.timing else 0.0)
 
 
@@ -98,7 +98,7 @@ def unplayed(scene: Scene, steps: Sequence[Entry], left: Sequence[int], *, phase
     shown = [
         f"step {position + 1}: {short_name(step)} ({step.phase})"
         for position in left
-        if isinstance(step := steps[position], ModelStep | HttpStep | ToolStep)
+        if isinstance(step := steps[position], ExchangeStep | ToolStep)
     ]
     return report_unplayed(scene, unplayed=shown, phase=phase)
 

@@ -50,6 +50,14 @@ class Lane:
         self._retriable: dict[Lane, None] = {}
         self._unnamed: dict[Lane, None] = {}
 
+    def follow(self, label: str) -> None:
+        """Take the label of the recorded lane that this conversation follows."""
+        self.label = label
+
+    def go_live(self) -> None:
+        """Have the requests of this conversation made from here on, and no longer served."""
+        self.is_live = True
+
     def asked(self, asked: Asked, *, retriable: dict[Lane, None], unnamed: dict[Lane, None]) -> None:
         """Note that a request is in flight; a lane enters itself in ``retriable`` or, once answered, in ``unnamed``."""
         self._retriable.pop(self, None)
@@ -114,21 +122,32 @@ class Lanes:
         self._opened: dict[str, int] = {}
         self._named: dict[str, Lane] = {}
 
-    def place(self, asked: Asked, *, label: Callable[[str, int], str], name: str | None = None) -> Lane:
-        """Return the lane that a request belongs to: the one of that name, or the one it continues, or a new one."""
-        fetched = self._fetched(asked, name)
-        if fetched is not None:
-            return fetched
-        if name is not None:
-            named = self._named.setdefault(name, Lane(f"@{name}", asked.hash, is_named=True))
-            self._move(named, asked)
-            return named
-        lane = self._continued(asked)
+    def place(
+        self,
+        asked: Asked,
+        *,
+        label: Callable[[str, int], str],
+        name: str | None = None,
+        parent: str | None = None,
+    ) -> Lane:
+        """Return the lane that a request belongs to: the one of that name, or the one it continues, or a new one.
+
+        ``parent`` is the recorded tool that the request is made inside.
+        """
+        lane = self._fetched(asked, name)
         if lane is None:
-            ordinal = self._opened[asked.hash] = self._opened.get(asked.hash, 0) + 1
-            lane = Lane(label(asked.hash, ordinal), asked.hash)
-        self._move(lane, asked)
+            lane = self._named_lane(asked, name) if name is not None else self._continued(asked)
+            lane = lane or self._new_lane(asked, label)
+            self._move(lane, asked)
+        lane.parent = parent
         return lane
+
+    def _named_lane(self, asked: Asked, name: str) -> Lane:
+        return self._named.setdefault(name, Lane(f"@{name}", asked.hash, is_named=True))
+
+    def _new_lane(self, asked: Asked, label: Callable[[str, int], str]) -> Lane:
+        ordinal = self._opened[asked.hash] = self._opened.get(asked.hash, 0) + 1
+        return Lane(label(asked.hash, ordinal), asked.hash)
 
     def _fetched(self, asked: Asked, name: str | None) -> Lane | None:
         """Return the lane whose last answer a request fetches once more: it stays where it is."""

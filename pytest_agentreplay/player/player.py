@@ -22,7 +22,8 @@ from pytest_agentreplay.player.permissions import Approve, Policy
 from pytest_agentreplay.player.refusals import compare_beginning, find_unplayed, refuse_request, unplayed_error
 from pytest_agentreplay.player.run import Run
 from pytest_agentreplay.player.standins import StandIns
-from pytest_agentreplay.player.toolbox import ServeTool, Toolbox, ToolTicket
+from pytest_agentreplay.player.tickets import Serve, ServeTool, Ticket, ToolOutcome, ToolTicket
+from pytest_agentreplay.player.toolbox import Toolbox
 from pytest_agentreplay.reader import Asked, ToolCalled
 from pytest_agentreplay.records import (
     Entry,
@@ -37,30 +38,11 @@ from pytest_agentreplay.records import (
     TransportError,
 )
 
-__all__ = ["Beginning", "Player", "Serve", "Ticket"]
+__all__ = ["Beginning", "Player"]
 
 # What a run that goes on from a recording may begin with: anything, the recorded first request, or anything with a
 # warning.
 Beginning = Literal["free", "required", "told"]
-
-
-@dataclass(frozen=True, slots=True)
-class Serve:
-    """The recorded step that answers a request."""
-
-    step: ExchangeStep
-
-
-@dataclass(slots=True)
-class Ticket:
-    """Leave to make a request live; hand it back with what came of it."""
-
-    asked: Asked
-    lane: Lane
-    phase: Phase
-    began: float
-    parent: str | None = None
-    mark: Any = None  # the observer's
 
 
 @dataclass
@@ -103,10 +85,8 @@ class Player(Run):
         with self._lock:
             if self.stopped is not None:
                 self.halt(self.stopped)
-            lane = self._lanes.place(asked, label=_label_of_lane, name=lane_name)
-            lane.parent = parent
-            self.calls.append(describe.short_name(asked))
-            mark = self.observer.began(self.calls[-1])
+            lane = self._lanes.place(asked, label=_label_of_lane, name=lane_name, parent=parent)
+            mark = self.begin(describe.short_name(asked))
             step = None if lane.is_live else self._find(asked, lane, parent=parent)
             self.trail.append((lane.label, asked.hash))
             if step is not None:
@@ -115,7 +95,8 @@ class Player(Run):
                 return self._serve(_unsent(asked), asked, lane, mark=mark, is_recorded=False)
             if self.goes_live:
                 self._check_beginning(asked, lane, call_site=call_site)
-                lane.is_live = self.continues
+                if self.continues:
+                    lane.go_live()
                 self.in_flight += 1
                 return Ticket(asked=asked, lane=lane, phase=self.phase, began=self.clock(), parent=parent, mark=mark)
             if self.settings.replaying.stands_in:
@@ -135,7 +116,8 @@ class Player(Run):
         kept = self.reader.redact_response(response) if response is not None else None
         if error is not None:
             error = error.model_copy(update={"text": self.reader.rules.redactor.text(error.text)})
-        step = self._step(ticket, timing=timing, response=kept, error=error)
+        reply = self.reader.read_reply(ticket.asked, kept) if kept is not None else None
+        step = ticket.step(timing=timing, response=kept, error=error, reply=reply)
         with self._lock:
             self.in_flight -= 1
             self._answer(ticket.lane, ticket.asked, None if error else self._reply_in(ticket.asked, kept))
@@ -184,10 +166,9 @@ class Player(Run):
         is_error: bool = False,
     ) -> ToolStep:
         """Record what came of a tool's call; ``is_error`` says that the result is one.  Durable when this returns."""
+        outcome = ToolOutcome(result=result, result_type=result_type, failure=failure, is_error=is_error)
         with self._lock:
-            return self.tools.complete(
-                ticket, result=result, result_type=result_type, failure=failure, is_error=is_error
-            )
+            return self.tools.complete(ticket, outcome)
 
     @contextmanager
     def tool_in_flight(self) -> Iterator[None]:
@@ -266,7 +247,8 @@ class Player(Run):
         return None
 
     def _serve(self, step: ExchangeStep, asked: Asked, lane: Lane, *, mark: Any, is_recorded: bool = True) -> Serve:
-        lane.label = step.lane or lane.label
+        if step.lane:
+            lane.follow(step.lane)
         self.trail[-1] = (lane.label, asked.hash)
         if is_recorded:
             self.carry(step, began=self.now())
@@ -286,29 +268,6 @@ class Player(Run):
         if response is None or response.status >= 400:
             return None
         return lambda: self.reader.read_reply(asked, response)
-
-    def _step(
-        self, ticket: Ticket, *, timing: Timing, response: Response | None, error: TransportError | None
-    ) -> ExchangeStep:
-        asked = ticket.asked
-        common: dict[str, Any] = {
-            "lane": ticket.lane.label,
-            "phase": ticket.phase,
-            "parent": ticket.parent,
-            "timing": timing,
-            "hash": asked.hash,
-            "provider": asked.provider,
-            "operation": asked.operation,
-            "request": asked.request,
-            "response": response,
-            "error": error,
-        }
-        reply = self.reader.read_reply(asked, response) if response is not None else None
-        usage = reply.usage if reply else None
-        if asked.kind == "model":
-            return ModelStep(**common, usage=usage)
-        is_end = reply is not None and reply.finish_reason is not None
-        return HttpStep(**common, usage=usage if is_end and ticket.lane.awaits(asked.retrieves) else None)
 
 
 def _label_of_lane(opening: str, ordinal: int) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.player.tape import Tape
 from pytest_agentreplay.reader import Reader
-from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, PermissionStep, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, PermissionStep, ToolStep
 
 __all__ = ["Recorded", "recorded_for"]
 
 # What must be asked for again; decisions and notes go with the step they belong to.
-_Asked = ModelStep | HttpStep | ToolStep
+_Asked = ExchangeStep | ToolStep
 
 
 class Recorded:
@@ -41,7 +41,7 @@ class Recorded:
             if isinstance(step, ToolStep):
                 self._tools.setdefault(step.hash, []).append(position)
                 self._by_id.setdefault(step.id, step)
-            elif isinstance(step, ModelStep | HttpStep):
+            elif isinstance(step, ExchangeStep):
                 self._index_exchange(position, step)
 
     def knows(self, request_hash: str) -> bool:
@@ -55,7 +55,7 @@ class Recorded:
     def exchange(self, position: int) -> ExchangeStep:
         """Return the exchange at a position that this object has named."""
         step = self.steps[position]
-        assert isinstance(step, ModelStep | HttpStep)
+        assert isinstance(step, ExchangeStep)
         return step
 
     def find(self, request_hash: str, lane: Lane, *, parent: str | None = None) -> int | None:
@@ -202,7 +202,7 @@ class Recorded:
         waiting: list[int] | None = None
         if isinstance(step, ToolStep):
             waiting = self._tools.get(step.hash)
-        elif isinstance(step, ModelStep | HttpStep):
+        elif isinstance(step, ExchangeStep):
             waiting = self._openings.get(step.hash)
         if waiting and position in waiting:
             waiting.remove(position)
@@ -233,7 +233,7 @@ def recorded_for(tape: Tape, reader: Reader, *, digest: str) -> Recorded:
 def _rehashed(tape: Tape, reader: Reader) -> Iterable[Entry]:
     for step in tape.entries:
         live = None
-        if isinstance(step, ModelStep | HttpStep):
+        if isinstance(step, ExchangeStep):
             live = reader.reread(step.request, tape.messages).hash
         elif isinstance(step, ToolStep):
             live = reader.read_tool_call(step.name, step.arguments).hash

@@ -1,18 +1,25 @@
-"""What a run is told whose request no recording answers, or that leaves recorded steps unasked for."""
+"""What a run is told whose request or call no recording answers, or that leaves recorded steps unasked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pytest_agentreplay.errors import ReplayDivergenceError
+from pytest_agentreplay.errors import ReplayDivergenceError, ToolRefusedError
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.player.run import Run
-from pytest_agentreplay.reader import Asked
-from pytest_agentreplay.records import Entry, HttpStep, ModelStep, Phase
+from pytest_agentreplay.reader import Asked, ToolCalled
+from pytest_agentreplay.records import Entry, ExchangeStep, Phase, ToolStep
 
-__all__ = ["compare_beginning", "find_unplayed", "refuse_request", "unplayed_error"]
+__all__ = [
+    "compare_beginning",
+    "find_unplayed",
+    "refuse_any_call",
+    "refuse_call",
+    "refuse_request",
+    "unplayed_error",
+]
 
 
 def refuse_request(run: Run, asked: Asked, lane: Lane, *, call_site: str | None) -> NoReturn:
@@ -30,15 +37,39 @@ def refuse_request(run: Run, asked: Asked, lane: Lane, *, call_site: str | None)
     if known:
         run.diverge("exhausted", describe.exhausted(scene, asked, times=len(known)))
     candidates = [following] if following is not None else recorded.unplayed()
-    steps = [step for at in candidates if isinstance(step := recorded.steps[at], ModelStep | HttpStep)]
+    steps = [step for at in candidates if isinstance(step := recorded.steps[at], ExchangeStep)]
     compared = describe.compare(asked, steps, reader=run.reader, messages=recorded.tape.messages)
     run.diverge("changed", describe.changed(scene, asked, compared), change=describe.fingerprint(compared))
+
+
+def refuse_call(run: Run, called: ToolCalled, *, call_site: str | None) -> NoReturn:
+    """End a run with the report of a tool's call that nothing answers."""
+    scene = run.scene(call_site)
+    if run.recorded is None:
+        run.diverge("missing-cassette", describe.missing_tool(scene, called, partial=run.partial))
+    steps = run.recorded.steps
+    times = sum(isinstance(step, ToolStep) and step.hash == called.hash for step in steps)
+    if times:
+        run.diverge("exhausted", describe.exhausted_tool(scene, called, times=times))
+    left = [step for position in run.recorded.unplayed() if isinstance(step := steps[position], ToolStep)]
+    run.diverge("changed", describe.changed_tool(scene, called, left))
+
+
+def refuse_any_call(run: Run, called: ToolCalled, *, call_site: str | None) -> NoReturn:
+    """End a run that calls a tool where none may be called."""
+    lines = [
+        f"Tool refused: {called.name} was called, and this test lets none be called (tools='refuse').",
+        "",
+        f"  test      {run.test}",
+        *([f"  called    {call_site}"] if call_site else []),
+    ]
+    run.halt(ToolRefusedError("\n".join(lines)))
 
 
 def compare_beginning(run: Run, asked: Asked, lane: Lane, *, is_required: bool, call_site: str | None) -> None:
     """Say that a run which should go on from another begins with another request; where that is required, end it."""
     recorded = run.recorded
-    steps = [step for step in recorded.steps if isinstance(step, ModelStep | HttpStep)] if recorded else []
+    steps = [step for step in recorded.steps if isinstance(step, ExchangeStep)] if recorded else []
     if recorded is None or not steps:
         return
     scene = run.scene(call_site, lane)
@@ -71,7 +102,7 @@ def unplayed_error(run: Run, phases: Sequence[Phase]) -> ReplayDivergenceError |
 
 
 def _may_stay(run: Run, step: Entry) -> bool:
-    if isinstance(step, ModelStep | HttpStep) and run.is_background(step.request.url):
+    if isinstance(step, ExchangeStep) and run.is_background(step.request.url):
         return True
     assert run.recorded is not None
     # Of a live tool the recording is only there to compare with.

@@ -81,6 +81,11 @@ class Run:
         known = (place.rstrip("/") for place in self.settings.background)
         return any(address.startswith(place) and address[len(place) :][:1] in ("", "/", ":", "?") for place in known)
 
+    def begin(self, call: str) -> Any:
+        """Count a request or a call among those of this run; return the observer's mark."""
+        self.calls.append(call)
+        return self.observer.began(call)
+
     def record(self, step: Entry, messages: Mapping[str, Any], *, mark: Any = None) -> None:
         """Write a step; one that must not be written ends the run."""
         with self._writing() as recording:

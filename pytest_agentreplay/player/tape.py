@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_agentreplay.records import Entry, ExchangeStep, HttpStep, ModelStep, RunStart, Timing, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, RunStart, Timing, ToolStep
 
 __all__ = ["MemoryTape", "Tape", "WritableTape"]
 
@@ -52,11 +52,11 @@ class MemoryTape:
     @property
     def exchanges(self) -> list[ExchangeStep]:
         """The entries that are requests with their answers."""
-        return [step for step in self.entries if isinstance(step, ModelStep | HttpStep)]
+        return [step for step in self.entries if isinstance(step, ExchangeStep)]
 
     def append(self, step: Entry, messages: Mapping[str, Any]) -> None:
         """Add a completed step."""
-        self.added += isinstance(step, ModelStep | HttpStep | ToolStep)
+        self.added += isinstance(step, ExchangeStep | ToolStep)
         self.messages.update(messages)
         self.entries.append(step)
 

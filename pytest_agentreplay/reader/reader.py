@@ -7,48 +7,30 @@ Nth request of a growing conversation costs what is new in it.  A hash depends o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from hashlib import sha256
 from typing import Any
-from urllib.parse import parse_qsl
 
 import orjson
 
 from pytest_agentreplay import canonical
 from pytest_agentreplay.dialects import Dialect, Reply
-from pytest_agentreplay.multipart import split_multipart
+from pytest_agentreplay.heads import HASHED_HEADERS, normal_headers, normal_url
 from pytest_agentreplay.normalize import (
-    CLIENT_MADE_HINT,
     GENERIC_RULES,
-    HASHED_HEADERS,
     JSON_RPC_RULES,
     NormalRules,
     PathRule,
     apply_rules,
     media_type_of,
-    normal_headers,
-    normal_url,
     stable_call_ids,
 )
-from pytest_agentreplay.reader.asked import Asked, Element, Fields, Head, HttpRequest, ToolCalled
+from pytest_agentreplay.reader.asked import Asked, Fields, Head, HttpRequest, ToolCalled
+from pytest_agentreplay.reader.bodies import read_body, reread_body, tag_of
 from pytest_agentreplay.reader.contents import decode_content, may_be_json, moved_cuts
+from pytest_agentreplay.reader.elements import Elements
 from pytest_agentreplay.reader.rules import RuleSet
-from pytest_agentreplay.records import (
-    Body,
-    BytesBody,
-    EmptyBody,
-    FormBody,
-    JsonBody,
-    MultipartBody,
-    Part,
-    Request,
-    Response,
-    TextBody,
-)
+from pytest_agentreplay.records import Body, JsonBody, Request, Response
 
 __all__ = ["Reader"]
-
-_LONGEST_KEPT_PART = 4096
 
 
 class Reader:
@@ -59,41 +41,30 @@ class Reader:
         names = {"content-type", "content-encoding", *HASHED_HEADERS, *rules.match_headers}
         self.wanted_headers = frozenset(names)
         self._heads: dict[Any, Head] = {}
-        self._elements: dict[Any, dict[bytes, Element]] = {}
+        self._elements = Elements(rules)
         self._fields: dict[Any, Fields] = {}
         self._keys: dict[str, str] = {}
-        self._array_rules: dict[tuple[str, str | None], tuple[tuple[PathRule, ...], bool]] = {}
 
     def read(self, request: HttpRequest) -> Asked:
         """Return what a request is known by.  Never raises for anything a client can send."""
         head = self._head(request.method, request.url, request.headers)
         content = decode_content(request.content, request.headers)
-        if not content:
-            return self._tagged(head, EmptyBody(), tag={"empty": True})
-        if may_be_json(head.media_type, content):
+        if content and may_be_json(head.media_type, content):
             try:
                 value, is_plain = canonical.parse_document(content)
             except ValueError:
                 pass
             else:
                 return self._json(head, value, is_plain=is_plain)
-        return self._other(head, content, headers=request.headers)
+        redactor = self.rules.redactor
+        return _tagged(head, read_body(content, request.headers, media_type=head.media_type, redactor=redactor))
 
     def reread(self, request: Request, messages: Mapping[str, Any]) -> Asked:
         """Return what a recorded request is known by under this reader's rules."""
         head = self._head(request.method, request.url, tuple(request.headers.items()))
-        body = request.body
-        if isinstance(body, JsonBody):
-            return self._reread_json(head, body, messages)
-        if isinstance(body, FormBody):
-            return self._form(head, body.pairs)
-        if isinstance(body, MultipartBody):
-            return self._multipart(head, body.parts)
-        if isinstance(body, TextBody):
-            return self._text(head, body.text)
-        if isinstance(body, BytesBody):
-            return self._tagged(head, body, tag={"bytes": {"sha256": body.sha256, "bytes": body.size}})
-        return self._tagged(head, EmptyBody(), tag={"empty": True})
+        if isinstance(request.body, JsonBody):
+            return self._reread_json(head, request.body, messages)
+        return _tagged(head, reread_body(request.body, self.rules.redactor))
 
     def read_tool_call(self, name: str, arguments: Any) -> ToolCalled:
         """Return what the call of a tool is known by; ``arguments`` are JSON."""
@@ -188,7 +159,7 @@ class Reader:
         return self._object(head, rest, lists, data=data, known=known)
 
     def _array(self, head: Head, items: list[Any], *, data: Iterable[bytes]) -> Asked:
-        elements = self._list(None, items, normal=GENERIC_RULES, data=data)
+        elements = self._elements.read(None, items, normal=GENERIC_RULES, data=data)
         tree = canonical.hash_list([element.hash for element in elements])
         return Asked(head, hash=_hash_json(tree, head), root="array", elements={"": elements})
 
@@ -216,9 +187,8 @@ class Reader:
         body = {**rest, **lists}
         reading = self.rules.dialects.read_call(head.candidates, body) if head.candidates else None
         normal = self._rules_of(reading[0] if reading else None, body)
-        elements = {key: self._list(key, items, normal=normal, data=data[key]) for key, items in lists.items()}
-        if normal.call_ids and any(element.has_client_ids for items in elements.values() for element in items):
-            elements = self._with_stable_ids(elements, normal=normal)
+        read = {key: self._elements.read(key, items, normal=normal, data=data[key]) for key, items in lists.items()}
+        elements = self._elements.with_stable_ids(read, normal=normal)
         fields = self._rest(rest, normal=normal, known=known)
         hashes = {key: [element.hash for element in items] for key, items in elements.items()}
         tree = canonical.json_tree(fields.canonical, hashes)
@@ -252,120 +222,10 @@ class Reader:
             found = self._fields[key] = Fields(values=values, canonical=encoded)
         return found
 
-    def _list(self, key: str | None, items: list[Any], *, normal: NormalRules, data: Iterable[bytes]) -> list[Element]:
-        """Read an array; ``data`` holds bytes for each element that two elements share only if they are the same.
 
-        ``key`` is that of the array, ``None`` where the body is the array.
-        """
-        rules, is_placed = self._element_rules(key, normal)
-        if is_placed:
-            return self._placed_list(key, items, normal=normal, data=data)
-        memo = self._elements.setdefault((normal.name, key), {})
-        return [
-            memo.get(known) or self._element(item, known, memo=memo, rules=rules, key=key)
-            for item, known in zip(items, data, strict=True)
-        ]
-
-    def _element_rules(self, key: str | None, normal: NormalRules) -> tuple[tuple[PathRule, ...], bool]:
-        """Return the rules that lead into an array, and whether any of them is for one index alone."""
-        found = self._array_rules.get((normal.name, key))
-        if found is None:
-            depth = 0 if key is None else 1
-            rules = tuple(
-                rule
-                for rule in (*normal.paths, *self.rules.ignore)
-                if len(rule.path) > depth and (key is None or rule.path[0] in (key, "*"))
-            )
-            found = self._array_rules[normal.name, key] = rules, any(rule.path[depth] != "*" for rule in rules)
-        return found
-
-    def _rules_at(self, key: str | None, count: int, normal: NormalRules) -> list[tuple[PathRule, ...]]:
-        """Return the rules for each element of an array of ``count``."""
-        rules, is_placed = self._element_rules(key, normal)
-        if not is_placed:
-            return [rules] * count
-        depth = 0 if key is None else 1
-        places = [("*", str(index), str(index - count)) for index in range(count)]
-        return [tuple(rule for rule in rules if rule.path[depth] in names) for names in places]
-
-    def _placed_list(
-        self, key: str | None, items: list[Any], *, normal: NormalRules, data: Iterable[bytes]
-    ) -> list[Element]:
-        found = []
-        for item, known, rules in zip(items, data, self._rules_at(key, len(items), normal), strict=True):
-            memo = self._elements.setdefault((key, rules), {})
-            found.append(memo.get(known) or self._element(item, known, memo=memo, rules=rules, key=key))
-        return found
-
-    def _element(
-        self, item: Any, data: bytes, *, memo: dict[bytes, Element], rules: tuple[PathRule, ...], key: str | None
-    ) -> Element:
-        value = self.rules.redactor.value(item)
-        written = canonical.canonical_json(value)
-        address = canonical.hash_canonical(written)
-        normal = apply_rules(value, rules=rules, depth=1 if key is None else 2)
-        digest = address if normal is value else canonical.content_hash(normal)
-        found = memo[data] = Element(
-            hash=digest, address=address, value=value, has_client_ids=CLIENT_MADE_HINT in written
-        )
-        return found
-
-    def _with_stable_ids(self, lists: Mapping[str, list[Element]], *, normal: NormalRules) -> dict[str, list[Element]]:
-        values = {key: [element.value for element in items] for key, items in lists.items()}
-        stable = stable_call_ids(values, layouts=normal.call_ids)
-        return {key: self._renamed(key, items, stable[key], normal=normal) for key, items in lists.items()}
-
-    def _renamed(self, key: str, items: list[Element], stable: list[Any], *, normal: NormalRules) -> list[Element]:
-        renamed = []
-        for element, value, rules in zip(items, stable, self._rules_at(key, len(items), normal), strict=True):
-            if value is not element.value:
-                element = replace(element, hash=canonical.content_hash(apply_rules(value, rules=rules, depth=2)))
-            renamed.append(element)
-        return renamed
-
-    def _other(self, head: Head, content: bytes, *, headers: tuple[tuple[str, str], ...]) -> Asked:
-        if head.media_type == "application/x-www-form-urlencoded":
-            text = content.decode("utf-8", "surrogateescape")
-            return self._form(head, parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
-        if head.media_type.startswith("multipart/"):
-            parts = split_multipart(content, headers)
-            if parts is not None:
-                return self._multipart(head, [self._part(*part) for part in parts])
-        try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError:
-            body = BytesBody(sha256=sha256(content).hexdigest(), size=len(content))
-            return self._tagged(head, body, tag={"bytes": {"sha256": body.sha256, "bytes": body.size}})
-        return self._text(head, text)
-
-    def _text(self, head: Head, text: str) -> Asked:
-        body = TextBody(text=self.rules.redactor.text(text))
-        return self._tagged(head, body, tag={"text": body.text})
-
-    def _form(self, head: Head, pairs: Iterable[tuple[str, str]]) -> Asked:
-        redactor = self.rules.redactor
-        body = FormBody(pairs=tuple(sorted((name, redactor.field(name, value)) for name, value in pairs)))
-        return self._tagged(head, body, tag={"form": [list(pair) for pair in body.pairs]})
-
-    def _part(self, headers: dict[str, str], content: bytes) -> Part:
-        redactor = self.rules.redactor
-        headers = {name: redactor.header(name, value) for name, value in headers.items()}
-        try:
-            text: str | None = redactor.text(content.decode("utf-8"))
-        except UnicodeDecodeError:
-            text = None
-        kept = content if text is None else text.encode("utf-8")
-        short = text if text is not None and len(kept) <= _LONGEST_KEPT_PART else None
-        return Part(headers=headers, sha256=sha256(kept).hexdigest(), size=len(kept), text=short)
-
-    def _multipart(self, head: Head, parts: Iterable[Part]) -> Asked:
-        kept = [part if part.text is None else self._part(part.headers, part.text.encode("utf-8")) for part in parts]
-        tag = [{"headers": part.headers, "sha256": part.sha256} for part in kept]
-        return self._tagged(head, MultipartBody(parts=tuple(kept)), tag={"multipart": tag})
-
-    def _tagged(self, head: Head, body: Body, *, tag: dict[str, Any]) -> Asked:
-        digest = canonical.request_hash(canonical.canonical_json(tag), head=head.canonical)
-        return Asked(head, hash=digest, body=body)
+def _tagged(head: Head, body: Body) -> Asked:
+    tag = canonical.canonical_json(tag_of(body))
+    return Asked(head, hash=canonical.request_hash(tag, head=head.canonical), body=body)
 
 
 def _hash_json(tree: bytes, head: Head) -> str:

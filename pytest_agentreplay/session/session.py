@@ -27,13 +27,13 @@ from pytest_agentreplay.player import (
     MemoryTape,
     Player,
     Policy,
-    Recorded,
     Unobserved,
     in_order_of_tape,
 )
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader
-from pytest_agentreplay.records import Entry, HttpStep, ModelStep, Phase, RunEnd, RunStart, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep, Phase, RunEnd, RunStart, ToolStep
+from pytest_agentreplay.session.tapes import Tapes
 from pytest_agentreplay.settings import Settings
 
 if TYPE_CHECKING:  # the store comes with its fixtures
@@ -78,29 +78,20 @@ class Session:
         path: Path,
         settings: Settings,
         reader: Reader,
-        sources: Sequence[Recorded] = (),
-        recording: Recording | None = None,
-        continues: bool = False,
-        keeps: bool = False,
+        tapes: Tapes,
         beginning: Beginning = "free",
         words: Words | None = None,
         test: str | None = None,
-        resumed: int = 0,
-        torn: str | None = None,
-        failed_before: bool = False,
     ) -> None:
         self.name = name
         self.path = path
         self.settings = settings
         self.reader = reader
-        self.recording = recording
+        self.recording = tapes.recording
         self.is_open = True
         self.log: RunLog | None = None
+        self._tapes = tapes
         self._recorded: set[int] | None = None  # the steps of the sources, by identity
-        self._keeps = keeps  # whether a replay's own tape is kept though nothing went live
-        self._resumed = resumed
-        self._torn = torn
-        self._failed_before = failed_before  # what the cassette says; a run that passes puts it right
         partial = partial_path(path)
         self._partial = partial if partial.exists() else None
         self.player = Player(
@@ -108,9 +99,9 @@ class Session:
             settings=settings,
             test=test or name,
             cassette=shown_path(path),
-            sources=sources,
-            recording=recording,
-            continues=continues,
+            sources=tapes.sources,
+            recording=tapes.recording,
+            continues=tapes.continues,
             beginning=beginning,
             words=words or Words(),
             partial=shown_path(self._partial) if self._partial else None,
@@ -176,34 +167,27 @@ class Session:
     def close(self, *, passed: bool) -> Outcome:
         """Stop taking requests; put a recording in place, or keep what there is of it."""
         self.is_open = False
-        recording = self.recording
-        if recording is None or self.player.continues:
-            return self._close_replay(recording, passed=passed)
-        count = len(recording.exchanges)
+        if self.recording is None or self.player.continues:
+            return self._close_replay(self.recording, passed=passed)
+        return self._close_recording(self.recording, passed=passed)
+
+    def _close_recording(self, recording: Recording, *, passed: bool) -> Outcome:
         tools = sum(isinstance(step, ToolStep) for step in recording.entries)
-        holds_something = bool(count or tools)
+        done = Outcome("nothing", self.path, len(recording.exchanges), tools=tools)
+        holds_something = bool(done.exchanges or tools)
         if holds_something and self._adds_nothing(passed=passed):
             recording.discard()
-            return Outcome("replayed", self.path, count, tools=tools)
+            return replace(done, action="replayed")
+        done = replace(done, resumed=self._tapes.resumed)
         if holds_something and self._is_worth_closing(passed=passed):
-            end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(recording))
-            recording.close(end, versions=_versions_in(self.player.clients))
-            return Outcome(
-                "recorded",
-                self.path,
-                count,
-                tools=tools,
-                resumed=self._resumed,
-                torn=self._torn,
-                dropped=self._dropped(),
-            )
-        if holds_something or self._resumed:
+            self._put_in_place(recording, passed=passed)
+            return replace(done, action="recorded", torn=self._tapes.torn, dropped=self._dropped())
+        if holds_something or done.resumed:
             recording.leave()
         else:
             recording.discard()  # notes without anything to go with
         kept = recording.partial if recording.partial.exists() else None
-        action: Action = "kept" if holds_something else "nothing"
-        return Outcome(action, self.path, count, tools=tools, resumed=self._resumed, partial=kept)
+        return replace(done, action="kept" if holds_something else "nothing", partial=kept)
 
     def _close_replay(self, continuation: Recording | None, *, passed: bool) -> Outcome:
         """Close a replay; what it went on to do live is put in place beside the cassette, which stays as it is."""
@@ -213,19 +197,23 @@ class Session:
         done = Outcome(replayed, self.path, served, tools=played, partial=self._partial, unplayed=left)
         if continuation is None:
             return done
-        if not continuation.added and not (self._keeps and continuation.entries):
+        if not continuation.added and not (self._tapes.keeps and continuation.entries):
             continuation.discard()
             return done
-        end = RunEnd(outcome="ok" if passed else "failed", turns=_count_turns(continuation))
         with lock_cassette(continuation.path):  # another run may be writing its tape to the same place
-            continuation.close(end, versions=_versions_in(self.player.clients))
+            self._put_in_place(continuation, passed=passed)
         return replace(done, action="continued", tape=continuation.path, made=continuation.added)
+
+    def _put_in_place(self, recording: Recording, *, passed: bool) -> None:
+        turns = sum(step.kind == "model" for step in recording.exchanges)
+        end = RunEnd(outcome="ok" if passed else "failed", turns=turns)
+        recording.close(end, versions=_versions_in(self.player.clients))
 
     def _adds_nothing(self, *, passed: bool) -> bool:
         """Return whether the cassette already says all that this run did, so that it stays as it is."""
-        if self._resumed or self.player.in_flight or self.recording is None or not self.path.exists():
+        if self._tapes.resumed or self.player.in_flight or self.recording is None or not self.path.exists():
             return False
-        return not self.recording.added and not (passed and (self._dropped() or self._failed_before))
+        return not self.recording.added and not (passed and (self._dropped() or self._tapes.failed_before))
 
     def _is_worth_closing(self, *, passed: bool) -> bool:
         """Return whether a recording becomes the cassette; one of a failing test never replaces a good cassette."""
@@ -233,7 +221,7 @@ class Session:
             return False
         if passed:
             return True
-        exchanges = [step for step in self.player.completed if isinstance(step, ModelStep | HttpStep)]
+        exchanges = [step for step in self.player.completed if isinstance(step, ExchangeStep)]
         is_whole = (not exchanges or exchanges[-1].error is None) and not self._dropped()
         return is_whole and not self.path.exists()
 
@@ -242,12 +230,8 @@ class Session:
             short_name(step)
             for source in self.player.sources
             for position in source.unplayed()
-            if isinstance(step := source.steps[position], ModelStep | HttpStep | ToolStep)
+            if isinstance(step := source.steps[position], ExchangeStep | ToolStep)
         )
-
-
-def _count_turns(recording: Recording) -> int:
-    return sum(step.kind == "model" for step in recording.exchanges)
 
 
 def shown_path(path: Path) -> str:

@@ -15,7 +15,6 @@ from pytest_agentreplay.errors import (
     UnrecordableError,
 )
 from pytest_agentreplay.player import Decision, Player, ServeTool, ToolTicket
-from pytest_agentreplay.records import PermissionStep, Timing
 from pytest_agentreplay.taps.owners import Registry, Scope
 from pytest_agentreplay.taps.raised import exception_of, failure_of
 from pytest_agentreplay.values import (
@@ -229,17 +228,6 @@ class ToolCall:
         allowed = decision.action == "allow"
         if decision.action == "ask":
             allowed = approve is not None and approve(called.name, called.arguments)
-        ticket.decision = PermissionStep(
-            lane=ticket.lane,
-            phase=ticket.phase,
-            parent=ticket.parent,
-            rank=ticket.rank,
-            timing=Timing(began=ticket.began, took=0.0),
-            tool_use_id=ticket.tool_use_id,
-            decision=decision.action,
-            resolution=("allow" if allowed else "deny") if decision.action == "ask" else None,
-            policy=type(policy).__name__,
-            reason=decision.reason or None,
-        )
+        ticket.decide(decision, policy=type(policy).__name__, allowed=allowed)
         if not allowed:
             raise ToolDeniedError(f"The call of {called.name} was denied: {decision.reason or 'by policy'}")

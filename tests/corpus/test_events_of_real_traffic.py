@@ -72,7 +72,7 @@ def tapes(traffic: Mapping[str, list[Exchange]], tmp_path_factory: pytest.TempPa
 def _record(path: Path, exchanges: list[Exchange]) -> Cassette:
     settings = Settings(record_mode="rewrite")
     session = open_session(name="test_it.py::test_it", path=path, settings=settings, dialects=DIALECTS)
-    session.player.phase = "call"
+    session.begin("call")
     for exchange in exchanges:
         asked = session.reader.read(
             HttpRequest(

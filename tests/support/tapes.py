@@ -61,7 +61,7 @@ def _record(path: Path, exchanges: Sequence[Told]) -> Session:
     settings = Settings(record_mode="rewrite")
     session = open_session(name="test_it.py::test_it", path=path, settings=settings, dialects=load_dialects())
     for told in exchanges:
-        session.player.phase = told.phase
+        session.begin(told.phase)
         ticket = session.player.ask(session.reader.read(_request(told)), call_site=lambda: None)
         assert isinstance(ticket, Ticket)
         session.player.complete(ticket, response=None if told.error else _response(told), error=told.error)
