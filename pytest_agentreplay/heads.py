@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-__all__ = ["HASHED_HEADERS", "normal_headers", "normal_url"]
+__all__ = ["HASHED_HEADERS", "media_type_of", "normal_headers", "normal_url"]
 
 HASHED_HEADERS = frozenset({"anthropic-version", "anthropic-beta", "openai-beta", "mcp-protocol-version"})
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
@@ -47,6 +47,14 @@ def _split_host(netloc: str) -> tuple[str, int | None]:
     if colon and port.isdigit() and "]" not in port:
         return host, int(port)
     return netloc.removesuffix(":"), None
+
+
+def media_type_of(headers: Iterable[tuple[str, str]]) -> str:
+    """Return the media type of a message in lower case, without parameters; empty when it names none."""
+    for name, value in headers:
+        if name.lower() == "content-type":
+            return value.partition(";")[0].strip().lower()
+    return ""
 
 
 def normal_headers(headers: Iterable[tuple[str, str]], *, also: Iterable[str] = ()) -> dict[str, str]:

@@ -21,7 +21,6 @@ __all__ = [
     "NormalRules",
     "Path",
     "PathRule",
-    "media_type_of",
     "parse_ignore",
     "stable_call_ids",
 ]
@@ -232,11 +231,3 @@ def parse_ignore(rule: str) -> PathRule:
     except re.error as error:
         raise ConfigurationError(f"ignore rule {rule!r}: the expression does not compile: {error}") from error
     return PathRule(tuple("".join(groups) for groups in steps), "ignore", pattern)
-
-
-def media_type_of(headers: Iterable[tuple[str, str]]) -> str:
-    """Return the media type of a message in lower case, without parameters; empty when it names none."""
-    for name, value in headers:
-        if name.lower() == "content-type":
-            return value.partition(";")[0].strip().lower()
-    return ""

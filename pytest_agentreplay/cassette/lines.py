@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from pytest_agentreplay.canonical import parse_json, write_json
-from pytest_agentreplay.normalize import media_type_of
+from pytest_agentreplay.heads import media_type_of
 from pytest_agentreplay.payloads import decode_content, encode_content
 from pytest_agentreplay.records import Entry, ExchangeStep, JsonBody, Request, Response
 

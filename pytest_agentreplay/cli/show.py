@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from pytest_agentreplay.cassette import Cassette
 from pytest_agentreplay.counts import say_count
 from pytest_agentreplay.dialects import Dialects, Message
-from pytest_agentreplay.normalize import media_type_of
+from pytest_agentreplay.heads import media_type_of
 from pytest_agentreplay.projections.timeline import Deed, Moment, read_story, total
 from pytest_agentreplay.records import CompactionStep, Entry, PermissionStep, Response, ToolStep, Usage
 

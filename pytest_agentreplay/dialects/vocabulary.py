@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pytest_agentreplay.canonical import canonical_json, parse_json, read_canonical, write_json
-from pytest_agentreplay.normalize import NormalRules, media_type_of
+from pytest_agentreplay.heads import media_type_of
+from pytest_agentreplay.normalize import NormalRules
 from pytest_agentreplay.records import Response, Usage
 
 __all__ = [

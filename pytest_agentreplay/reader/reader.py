@@ -13,14 +13,13 @@ import orjson
 
 from pytest_agentreplay import canonical
 from pytest_agentreplay.dialects import Dialect, Reply
-from pytest_agentreplay.heads import HASHED_HEADERS, normal_headers, normal_url
+from pytest_agentreplay.heads import HASHED_HEADERS, media_type_of, normal_headers, normal_url
 from pytest_agentreplay.normalize import (
     GENERIC_RULES,
     JSON_RPC_RULES,
     NormalRules,
     PathRule,
     apply_rules,
-    media_type_of,
     stable_call_ids,
 )
 from pytest_agentreplay.reader.asked import Asked, Fields, Head, HttpRequest, ToolCalled

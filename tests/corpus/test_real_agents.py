@@ -19,7 +19,7 @@ import pytest
 
 from pytest_agentreplay.cassette import Cassette, load_cassette
 from pytest_agentreplay.dialects import Message, Reply, ToolCall, load_dialects
-from pytest_agentreplay.normalize import media_type_of
+from pytest_agentreplay.heads import media_type_of
 from pytest_agentreplay.records import Usage
 from tests.corpus.running import Finished, lay_out, run_pytest
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.heads import normal_headers, normal_url
+from pytest_agentreplay.heads import media_type_of, normal_headers, normal_url
 
 SIGNED = "X-Amz-Algorithm=AWS4&X-Amz-Credential=A%2FB&X-Amz-Signature=f00&x-amz-date=20240501T000000Z"
 
@@ -113,3 +113,8 @@ def test_two_urls_that_differ_in_a_byte_stay_two(place: str, first: bytes, secon
 )
 def test_only_headers_that_change_the_answer_are_kept(headers: list[tuple[str, str]], expected: dict[str, str]) -> None:
     assert normal_headers(headers, also=["X-Tenant"]) == expected
+
+
+def test_the_media_type_is_that_of_the_content_type_header_without_parameters() -> None:
+    assert media_type_of([("x", "y"), ("Content-Type", " Text/Event-Stream ; charset=utf-8")]) == "text/event-stream"
+    assert media_type_of([]) == ""

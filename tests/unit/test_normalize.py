@@ -14,17 +14,10 @@ from pytest_agentreplay.normalize import (
     CallIds,
     PathRule,
     apply_rules,
-    media_type_of,
     parse_ignore,
     stable_call_ids,
 )
 from tests.unit.documents import any_json, is_same
-
-
-def test_the_media_type_is_that_of_the_content_type_header_without_parameters() -> None:
-    assert media_type_of([("x", "y"), ("Content-Type", " Text/Event-Stream ; charset=utf-8")]) == "text/event-stream"
-    assert media_type_of([]) == ""
-
 
 # Ignore rules
 
