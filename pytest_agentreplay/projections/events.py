@@ -70,7 +70,8 @@ def event_stream(
 
     ``times`` adds when each began and how long it took, in seconds; ``costs`` the tokens, and dollars where they are
     known, of each turn; ``hashes`` the request hash of each turn and tool call.  ``dialects`` reads the provider's
-    formats, by default all that are installed.  Raises nothing for a tape that could be loaded.
+    formats, by default all that are installed.  Arguments, results and values are the tape's own: copy an event deeply
+    before you change anything in it.  Raises nothing for a tape that could be loaded.
     """
     wanted = {"timing": times, "usage": costs, "cost_usd": costs, "hash": hashes}
     more = [name for name, is_wanted in wanted.items() if is_wanted]
