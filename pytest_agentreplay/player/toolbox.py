@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pytest_agentreplay.canonical import canonical_json, parse_json
+from pytest_agentreplay.canonical import canonical_json
 from pytest_agentreplay.cassette.order import tool_label
+from pytest_agentreplay.dialects import ToolCall
 from pytest_agentreplay.errors import ToolDeniedError, ToolRefusedError
 from pytest_agentreplay.player import describe
 from pytest_agentreplay.player.lanes import Lane
@@ -66,9 +67,7 @@ class _Pending:
     """A call that a model has asked for and nobody has made yet."""
 
     lane: Lane
-    name: str
-    arguments: str
-    tool_use_id: str
+    call: ToolCall
     rank: int
 
 
@@ -122,7 +121,7 @@ class Toolbox:
             id="",
             lane=lane,
             parent=parent,
-            tool_use_id=tool_use_id or (pending.tool_use_id if pending else None),
+            tool_use_id=tool_use_id or (pending.call.id if pending else None),
             rank=pending.rank if pending else None,
             phase=run.phase,
             began=run.now(),
@@ -199,12 +198,12 @@ class Toolbox:
             return None
         # A framework may call a tool by another name than the model knows, and with arguments it has filled in: where
         # the id is known it decides.  Ids can be equal across conversations.
-        named = [item for item in self._pending if tool_use_id and item.tool_use_id == tool_use_id]
+        named = [item for item in self._pending if tool_use_id and item.call.id == tool_use_id]
         # What a tool calls in its body, no conversation outside has asked for.
         beside = [item for item in self._pending if item.lane.parent == parent]
         arguments = canonical_json(called.arguments).decode("utf-8")
-        alike = [item for item in named or beside if (item.name, item.arguments) == (called.name, arguments)]
-        akin = alike or named or [item for item in beside if _is_akin(item, called)]
+        alike = [item for item in named or beside if (item.call.name, item.call.arguments) == (called.name, arguments)]
+        akin = alike or named or [item for item in beside if _is_akin(item.call, called)]
         chosen = next(iter(akin), None)
         if chosen is not None:
             self._pending.remove(chosen)
@@ -215,10 +214,7 @@ class Toolbox:
         self._pending = [item for item in self._pending if item.lane not in self._unread]
         for lane in self._unread:
             for answer in lane.answers():
-                self._pending += [
-                    _Pending(lane, call.name, call.arguments, tool_use_id=call.id, rank=rank)
-                    for rank, call in enumerate(answer.tool_calls)
-                ]
+                self._pending += [_Pending(lane, call, rank) for rank, call in enumerate(answer.tool_calls)]
         self._unread.clear()
 
     def _find(self, ticket: ToolTicket, *, runs: bool) -> _Found | None:
@@ -315,16 +311,13 @@ def _is_denial(step: ToolStep) -> bool:
     return step.error is not None and step.error.type == _DENIED
 
 
-def _is_akin(item: _Pending, called: ToolCalled) -> bool:
+def _is_akin(call: ToolCall, called: ToolCalled) -> bool:
     """Return whether a call is one that a model asked for, with arguments that the agent added or left out."""
-    if item.name != called.name or not isinstance(called.arguments, dict):
+    if call.name != called.name or not isinstance(called.arguments, dict):
         return False
-    try:
-        asked = parse_json(item.arguments.encode("utf-8", "surrogatepass"))
-    except ValueError:
-        asked = item.arguments
+    asked = call.value
     if not isinstance(asked, dict):  # the call of a tool that takes one text
-        return list(called.arguments.values()) == [item.arguments]
+        return list(called.arguments.values()) in ([call.written], [call.arguments])
     shared = asked.keys() & called.arguments.keys()
     is_part = len(shared) == min(len(asked), len(called.arguments))
     return is_part and all(canonical_json(asked[key]) == canonical_json(called.arguments[key]) for key in shared)
