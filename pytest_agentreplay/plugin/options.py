@@ -14,6 +14,7 @@ from pytest_agentreplay.settings import (
     DEFAULT_REPLAY_MODE,
     Layer,
     Settings,
+    check_switch,
     resolve_settings,
 )
 
@@ -122,6 +123,8 @@ def check_marker(item: pytest.Item) -> None:
         if len(mark.args) > 1 or (mark.args and "name" in mark.kwargs):
             raise ConfigurationError(f"{where}: takes one positional argument, the cassette's name")
         _check_name(mark, where=where, on_function=node is item)
+        if mark.kwargs.get("pin") is not None:
+            check_switch(mark.kwargs["pin"], told=f"{where}: pin")
     try:
         resolve_settings([layer for _, layer in _marker_layers(item)])
     except ConfigurationError as error:
@@ -129,7 +132,7 @@ def check_marker(item: pytest.Item) -> None:
 
 
 def check_session(item: pytest.Item) -> None:
-    """Refuse modes of the command line or the ini file that a marked test would have to follow.
+    """Refuse what the command line or the ini file says and a marked test would have to follow.
 
     Asked only where there is such a test: pytest-recording has the same option, and users of its own.
     """
@@ -145,11 +148,14 @@ def cassette_name(item: pytest.Item) -> str | None:
     return None
 
 
-def layers_of(item: pytest.Item, *, fixture: Mapping[str, Any]) -> list[Layer]:
+def layers_of(item: pytest.Item, *, fixture: Any) -> list[Layer]:
     """Return the layers of a test's settings, the strongest first.
 
     A pinned marker's modes, the command line, markers from the nearest, the ``agent_config`` fixture, the ini file.
+    Raises :class:`ConfigurationError` where ``fixture``, what that fixture returned, holds no settings by name.
     """
+    if not isinstance(fixture, Mapping):
+        raise ConfigurationError(f"agent_config must return settings by name, as {{'hosts': [...]}}, not {fixture!r}")
     config = item.config
     markers = _marker_layers(item)
     pinned = [
@@ -162,7 +168,7 @@ def layers_of(item: pytest.Item, *, fixture: Mapping[str, Any]) -> list[Layer]:
         Layer("command line", _command_line(config)),
         *(layer for _, layer in markers),
         Layer("agent_config fixture", fixture),
-        Layer("ini file", _ini_values(config)),
+        Layer("ini file", _ini_values(config), _ini_names(config)),
     ]
 
 
@@ -188,6 +194,13 @@ def _command_line(config: pytest.Config) -> dict[str, Any]:
 
 def _ini_values(config: pytest.Config) -> dict[str, Any]:
     return {setting: config.getini(name) or None for name, setting, _, _ in _INI}
+
+
+def _ini_names(config: pytest.Config) -> dict[str, str]:
+    """Return what errors call the ini settings: each by its key, and by what gives it a value."""
+    given = {entry.partition("=")[0].strip() for entry in config.getoption("override_ini", default=None) or ()}
+    file = config.inipath or "ini file"
+    return {setting: f"-o {name}" if name in given else f"{file}: {name}" for name, setting, _, _ in _INI}
 
 
 def _marker_layers(item: pytest.Item) -> list[tuple[bool, Layer]]:
