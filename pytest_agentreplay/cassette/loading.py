@@ -37,7 +37,9 @@ _CONFLICT_MARKERS = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
 _PLAIN_KINDS = frozenset(
     {"attempt", "tool", "permission", "approval", "value", "signal", "timer", "compaction", "checkpoint", "error"}
 )
-_RECORD_AGAIN = "Restore the file from version control, or record it again with --record-mode=rewrite."
+_RECORD_AGAIN = (
+    "Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'."
+)
 
 
 @dataclass(frozen=True)

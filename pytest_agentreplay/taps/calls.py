@@ -183,10 +183,10 @@ class ToolCall:
         try:
             return self._codec.read(TypedJson(json=step.result, type=step.result_type))
         except ConfigurationError as error:
+            again = self._player.words.record(self._player.test, "rewrite")
             self._player.stop(
                 UnrecordableError(
-                    f"The recorded result of tool {step.name!r} cannot be given: {error}.\n"
-                    "  Record it again with --record-mode=rewrite."
+                    f"The recorded result of tool {step.name!r} cannot be given: {error}.\n  Record it again: {again}"
                 )
             )
 

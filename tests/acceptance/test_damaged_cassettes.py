@@ -253,7 +253,7 @@ def test_other():
 
 # What is done to the file: the line, the words and the remedy that the user is shown.
 DAMAGE: dict[str, tuple[Callable[[bytes], bytes], int, str, str]] = {
-    "cut off": (lambda data: data[:-1], 6, "the last line is cut off", "record it again with --record-mode=rewrite"),
+    "cut off": (lambda data: data[:-1], 6, "the last line is cut off", "record it again: --record-mode=rewrite"),
     "no end": (lambda data: data[: data.index(b'{"kind":"run.end"')], 5, "the recording has no end", "Restore the"),
     "empty": (lambda data: b"", 1, "the file is empty", "Restore the file from version control"),
     "answer": (lambda data: data.replace(b"echo: two", b"echo: TWO"), 5, "the line was changed", "Restore the file"),

@@ -671,7 +671,7 @@ def test_a_result_whose_type_has_changed_since_stops_the_replay_even_when_the_ag
     result.assert_outcomes(failed=1)
     text = failure(result)
     assert "The recorded result of tool 'order' cannot be given: a recorded value does not fit" in text
-    assert "Record it again with --record-mode=rewrite." in text
+    assert "Record it again: pytest test_it.py::test_it --record-mode=rewrite" in text
 
 
 RAISING = """

@@ -102,10 +102,10 @@ def test_each_fault_has_its_line_and_remedy_and_the_good_ones_are_still_verified
     assert code == 1
     assert output == [
         f"fault  {ONE}:3: the line was changed after it was recorded (its sum does not fit)",
-        "       Restore the file from version control, or record it again with --record-mode=rewrite.",
+        "       Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'.",
         f"ok     {THREE}: 1 exchange",
         f"fault  {TWO}:4: the last line is cut off",
-        "       Restore the file from version control, or record it again with --record-mode=rewrite.",
+        "       Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'.",
         "3 verified, 2 with a fault",
     ]
     assert contents(folder) == before
@@ -125,7 +125,7 @@ def test_json_says_the_same_to_a_program(folder: Path, capsys: pytest.CaptureFix
         "tools": 0,
         "fault": "the line was changed after it was recorded (its sum does not fit)",
         "line": 3,
-        "remedy": "Restore the file from version control, or record it again with --record-mode=rewrite.",
+        "remedy": "Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'.",
         "note": None,
     }
     assert three == {
