@@ -26,6 +26,7 @@ __all__ = [
     "check_session",
     "describe_modes",
     "layers_of",
+    "name_ini",
     "register_marker",
 ]
 
@@ -168,8 +169,15 @@ def layers_of(item: pytest.Item, *, fixture: Any) -> list[Layer]:
         Layer("command line", _command_line(config)),
         *(layer for _, layer in markers),
         Layer("agent_config fixture", fixture),
-        Layer("ini file", _ini_values(config), _ini_names(config)),
+        Layer("ini file", _ini_values(config), {setting: name_ini(config, name) for name, setting, _, _ in _INI}),
     ]
+
+
+def name_ini(config: pytest.Config, name: str) -> str:
+    """Return what errors call an ini setting: its key, after the file or the option that gives it a value."""
+    overridden = config.getoption("override_ini", default=None) or ()
+    is_option = any(entry.partition("=")[0].strip() == name for entry in overridden)
+    return f"-o {name}" if is_option else f"{config.inipath or 'ini file'}: {name}"
 
 
 def describe_modes(config: pytest.Config) -> str:
@@ -194,13 +202,6 @@ def _command_line(config: pytest.Config) -> dict[str, Any]:
 
 def _ini_values(config: pytest.Config) -> dict[str, Any]:
     return {setting: config.getini(name) or None for name, setting, _, _ in _INI}
-
-
-def _ini_names(config: pytest.Config) -> dict[str, str]:
-    """Return what errors call the ini settings: each by its key, and by what gives it a value."""
-    given = {entry.partition("=")[0].strip() for entry in config.getoption("override_ini", default=None) or ()}
-    file = config.inipath or "ini file"
-    return {setting: f"-o {name}" if name in given else f"{file}: {name}" for name, setting, _, _ in _INI}
 
 
 def _marker_layers(item: pytest.Item) -> list[tuple[bool, Layer]]:
