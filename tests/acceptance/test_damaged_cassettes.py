@@ -260,8 +260,18 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], int, str, str]] = {
     "message": (lambda data: data.replace(b'"two"', b'"TWO"'), 4, "the message was changed", "Restore the file"),
     "conflict": (lambda data: b"<<<<<<< HEAD\n" + data, 1, "a git conflict marker", "Resolve the conflict: keep one"),
     "head": (lambda data: data.replace(b'"format":1', b'"format":2'), 1, "its first line was changed", "Restore the"),
-    "other JSON": (lambda data: b'{"interactions": []}\n', 1, "this is not an agent cassette", "Restore the file"),
-    "bytes": (lambda data: b"\x89PNG\n\x00\x00\n", 1, "this is not an agent cassette", "Restore the file"),
+    "other JSON": (
+        lambda data: b'{"interactions": []}\n',
+        1,
+        "this is not an agent cassette",
+        "If it never was one, name another file.",
+    ),
+    "bytes": (
+        lambda data: b"\x89PNG\n\x00\x00",
+        1,
+        "this is not an agent cassette",
+        "If it never was one, name another file.",
+    ),
 }
 TOLD = [
     *(("none", name) for name in DAMAGE),
