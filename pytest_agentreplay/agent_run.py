@@ -118,14 +118,21 @@ class AgentRun:
     def lane(self, name: str) -> AbstractContextManager[None]:
         """Keep the requests made in this block in a conversation of that name, whoever makes them."""
         registry = installed_registry()
-        if not name or name != name.strip():
-            raise ConfigurationError(f"agent_run.lane({name!r}): give a name that no space begins or ends")
+        if not name or name != str(name).strip():
+            raise ConfigurationError(f"agent_run.lane({name!r}): give a name, a string that no space begins or ends")
         if registry is None:
             return nullcontext()
         return registry.inside(replace(registry.scope(), lane=name))
 
     def use_policy(self, policy: Policy, *, approve: Approve | None = None) -> None:
-        """Let a policy decide about calls of tools that are not recorded; ``approve`` answers where it says ``ask``."""
+        """Let a policy decide about calls of tools that are not recorded; ``approve`` answers where it says ``ask``.
+
+        Raises :class:`ConfigurationError` for what cannot decide or answer.
+        """
+        if not callable(getattr(policy, "decide", None)):
+            raise ConfigurationError(f"the policy {policy!r} has no method decide(tool, arguments)")
+        if approve is not None and not callable(approve):
+            raise ConfigurationError(f"approve={approve!r} cannot be called with a tool's name and its arguments")
         self._session.use_policy(policy, approve=approve)
 
     def compaction(

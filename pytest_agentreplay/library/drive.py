@@ -23,7 +23,7 @@ from pytest_agentreplay.library.result import Result, Stopwatch, result_of
 from pytest_agentreplay.library.tapes import load_tape, words_for
 from pytest_agentreplay.player import Approve, Beginning, Policy
 from pytest_agentreplay.session import open_replay, shown_path
-from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.settings import Settings, check_switch
 
 __all__ = ["Agent", "Door", "Drive", "TapeOrPath", "beginning_of", "from_plan", "from_start"]
 
@@ -53,7 +53,8 @@ def from_start(run: Callable[..., Any]) -> Callable[[RunPlan], Any]:
 
 
 def beginning_of(*, allow_restart: bool) -> Beginning:
-    """Return what a resumed run may begin with."""
+    """Return what a resumed run may begin with.  Raises :class:`ConfigurationError` where it is neither on nor off."""
+    check_switch(allow_restart, told="allow_restart")
     return "told" if allow_restart else "required"
 
 

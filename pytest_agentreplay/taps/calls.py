@@ -224,7 +224,14 @@ class ToolCall:
         if policy is None or ticket.expected is not None:
             return
         called = ticket.called
-        decision: Decision = policy.decide(called.name, called.arguments)
+        decision: object = policy.decide(called.name, called.arguments)
+        if not isinstance(decision, Decision):
+            self._player.stop(
+                UnrecordableError(
+                    f"What policy {type(policy).__name__} decided about tool {called.name!r} cannot be recorded: "
+                    f"{decision!r} is no Decision; return one, as Decision('allow')."
+                )
+            )
         approve = self._player.approve
         allowed = decision.action == "allow"
         if decision.action == "ask":
