@@ -307,3 +307,17 @@ def test_an_answer_with_an_error_status_is_recorded_and_served(path: Path, desk:
             desk.ask("one")
 
     assert len(provider.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"tokens_before": "many"}, "agent_run.compaction: tokens_before='many': Input should be a valid integer"),
+        ({"summary": 5}, "agent_run.compaction: summary=5: Input should be a valid string"),
+    ],
+)
+def test_a_compaction_that_a_tape_cannot_keep_is_refused_by_what_is_wrong(
+    path: Path, told: dict[str, Any], message: str
+) -> None:
+    with use_cassette(path, record_mode="once") as run, pytest.raises(ConfigurationError, match=message):
+        run.compaction(**told)

@@ -218,8 +218,8 @@ def test_a_cassette_whose_head_is_gone_is_still_known_by_its_folder(
     ("place", "words"),
     [
         ("nowhere.jsonl", "nowhere.jsonl: no such file or folder"),
-        ("cassettes/*.txt", "cassettes/*.txt: no cassettes there"),
-        ("empty", "empty: no cassettes there"),
+        ("cassettes/*.txt", "cassettes/*.txt: no cassettes there; name cassettes, folders of them, or globs"),
+        ("empty", "empty: no cassettes there; name cassettes, folders of them, or globs"),
     ],
 )
 def test_a_place_without_cassettes_is_one_line_on_stderr(
