@@ -9,7 +9,7 @@ which cost a fifth of a dataclass to define.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
@@ -216,7 +216,7 @@ def _check_choice(name: str, value: Any, *, told: str) -> None:
     """Refuse what is none of a few words; of tools each has one."""
     is_by_tool = name == "tools" and isinstance(value, Mapping)
     for key, chosen in value.items() if is_by_tool else [(None, value)]:
-        if key is not None and not isinstance(key, str):
+        if is_by_tool and not isinstance(key, str):
             raise ConfigurationError(f"{told}: {key!r} is no tool's name; write the name that the model calls it by")
         if chosen not in CHOICES[name]:
             which = f"{told}[{key!r}]" if is_by_tool else told
@@ -231,7 +231,8 @@ def check_switch(value: Any, *, told: str) -> None:
 
 def _check_entries(name: str, value: Any, *, told: str) -> None:
     entries = tuple(_as_strings(value))
-    if not all(isinstance(entry, str) for entry in entries):
+    is_list = not isinstance(value, Iterator | Mapping)  # the one is used up by looking at it, the other says more
+    if not is_list or not all(isinstance(entry, str) for entry in entries):
         raise ConfigurationError(f"{told}={value!r} must be a string or a list of strings")
     try:
         for entry in entries:

@@ -76,6 +76,12 @@ def test_lists_gather_what_every_layer_says(name: str) -> None:
         ({"allow_repeats": "yes"}, "marker: allow_repeats='yes' must be True or False"),
         ({"allow_repeats": 1}, "marker: allow_repeats=1 must be True or False"),
         ({"pace": 0}, "marker: pace=0 must be True or False"),
+        (
+            {"hosts": iter(["a.com"])},
+            "marker: hosts=<list_iterator object at .*> must be a string or a list of strings",
+        ),
+        ({"hosts": {"a.com": True}}, "marker: hosts={'a.com': True} must be a string or a list of strings"),
+        ({"tools": {None: "live"}}, "marker: tools: None is no tool's name"),
         ({"loopback": "no"}, "marker: loopback='no' must be True or False"),
         ({"tools": {len: "live"}}, "marker: tools: <built-in function len> is no tool's name; write the name"),
         ({"ignore": "messages"}, "marker: ignore: rule 'messages' is not understood; write a path"),
