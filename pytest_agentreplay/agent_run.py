@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from pydantic import ValidationError
+
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.player import Approve, Policy
 from pytest_agentreplay.projections.costs import spent
@@ -118,14 +120,21 @@ class AgentRun:
     def lane(self, name: str) -> AbstractContextManager[None]:
         """Keep the requests made in this block in a conversation of that name, whoever makes them."""
         registry = installed_registry()
-        if not name or name != name.strip():
-            raise ConfigurationError(f"agent_run.lane({name!r}): give a name that no space begins or ends")
+        if not name or name != str(name).strip():
+            raise ConfigurationError(f"agent_run.lane({name!r}): give a name, a string that no space begins or ends")
         if registry is None:
             return nullcontext()
         return registry.inside(replace(registry.scope(), lane=name))
 
     def use_policy(self, policy: Policy, *, approve: Approve | None = None) -> None:
-        """Let a policy decide about calls of tools that are not recorded; ``approve`` answers where it says ``ask``."""
+        """Let a policy decide about calls of tools that are not recorded; ``approve`` answers where it says ``ask``.
+
+        Raises :class:`ConfigurationError` for what cannot decide or answer.
+        """
+        if not callable(getattr(policy, "decide", None)):
+            raise ConfigurationError(f"the policy {policy!r} has no method decide(tool, arguments)")
+        if approve is not None and not callable(approve):
+            raise ConfigurationError(f"approve={approve!r} cannot be called with a tool's name and its arguments")
         self._session.use_policy(policy, approve=approve)
 
     def compaction(
@@ -136,20 +145,25 @@ class AgentRun:
         summary: str | None = None,
         dropped_messages: int | None = None,
     ) -> None:
-        """Note on the tape that the agent shortened its conversation: beside the request that was answered last."""
-        redact = self._session.reader.rules.redactor.value
+        """Note on the tape that the agent shortened its conversation: beside the request that was answered last.
+
+        Raises :class:`ConfigurationError` for a count that is none, and for a summary that is no text.
+        """
         registry = installed_registry()
         scope = registry.scope() if registry else Scope()
-        self._session.player.note(
-            CompactionStep(
+        try:
+            step = CompactionStep(
                 tokens_before=tokens_before,
                 tokens_after=tokens_after,
-                summary=redact(summary),
+                summary=self._session.reader.rules.redactor.value(summary),
                 dropped_messages=dropped_messages,
-            ),
-            lane_name=scope.lane,
-            parent=scope.parent,
-        )
+            )
+        except ValidationError as error:
+            told = error.errors()[0]
+            raise ConfigurationError(
+                f"agent_run.compaction: {told['loc'][0]}={told['input']!r}: {told['msg']}"
+            ) from error
+        self._session.player.note(step, lane_name=scope.lane, parent=scope.parent)
 
     @property
     def usage(self) -> Usage:

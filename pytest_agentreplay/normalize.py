@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from pytest_agentreplay.canonical import canonical_json, content_hash, parse_json
-from pytest_agentreplay.errors import ConfigurationError
+from pytest_agentreplay.notation import read_ignore
 
 __all__ = [
     "GENERIC_RULES",
@@ -210,24 +210,10 @@ def _canonical_text(text: str) -> str:
         return text
 
 
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\*|0|-?[1-9]\d*)\]|\[['\"](.+?)['\"]\]")
-
-
 def parse_ignore(rule: str) -> PathRule:
     """Return the rule that a user wrote as ``$.path.to[*].value`` or ``$.path =~ EXPRESSION``.
 
     Raises :class:`ConfigurationError` when it is neither.
     """
-    path, matcher, expression = (part.strip() for part in rule.partition("=~"))
-    steps = _STEP.findall(path[1:])
-    is_whole = path.startswith("$") and not _STEP.sub("", path[1:])
-    if not is_whole or not steps or bool(matcher) != bool(expression):
-        raise ConfigurationError(
-            f"ignore rule {rule!r} is not understood; write a path such as '$.messages[0].content', "
-            "or '$.system =~ \\d{4}-\\d{2}-\\d{2}' to ignore only what matches"
-        )
-    try:
-        pattern = re.compile(expression) if expression else None
-    except re.error as error:
-        raise ConfigurationError(f"ignore rule {rule!r}: the expression does not compile: {error}") from error
-    return PathRule(tuple("".join(groups) for groups in steps), "ignore", pattern)
+    path, pattern = read_ignore(rule)
+    return PathRule(path, "ignore", pattern)

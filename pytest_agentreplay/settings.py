@@ -9,10 +9,12 @@ which cost a fifth of a dataclass to define.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
+from pytest_agentreplay import notation
 from pytest_agentreplay.errors import ConfigurationError
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Settings",
     "ToolMode",
     "Unplayed",
+    "check_switch",
     "resolve_settings",
 ]
 
@@ -138,74 +141,104 @@ class Settings:
 
 
 class Layer(NamedTuple):
-    """Where settings come from, and what that place says.  ``None`` means it says nothing."""
+    """Where settings come from, and what that place says.  ``None`` means it says nothing.
+
+    ``names`` is what errors call those settings that have another name there, with the place.
+    """
 
     source: str
     values: Mapping[str, Any]
+    names: Mapping[str, str] = MappingProxyType({})
+
+    def name_of(self, setting: str) -> str:
+        """Return what errors call a setting of this place."""
+        return self.names.get(setting, f"{self.source}: {setting}")
 
 
-# Lists gather what every layer says; everything else is taken from the strongest layer that speaks.
-_GATHERED = frozenset(
-    {
-        "ignore",
-        "match_headers",
-        "background",
-        "hosts",
-        "redact_patterns",
-        "redact_headers",
-        "redact_json",
-        "redact_env",
-    }
-)
+# Lists gather what every layer says, each entry in its notation; everything else is taken from the strongest layer that
+# speaks.
+_GATHERED: Mapping[str, Callable[[str], object]] = {
+    "ignore": notation.read_ignore,
+    "match_headers": notation.check_header,
+    "background": notation.check_background,
+    "hosts": notation.check_host,
+    "redact_patterns": notation.check_redaction,
+    "redact_headers": notation.check_redacted_header,
+    "redact_json": notation.check_redacted_name,
+    "redact_env": notation.check_redacted_variable,
+}
+_SWITCHES = frozenset({"allow_repeats", "loopback", "pace"})
 _NAMES = frozenset(entry.name for entry in fields(Settings)) - {"sources"}
 
 
 def resolve_settings(layers: Sequence[Layer]) -> Settings:
     """Return the settings that ``layers``, the strongest first, add up to.
 
-    Raises :class:`ConfigurationError` for an unknown name or a value outside a closed set, naming the layer, and for
-    modes that cannot do what they are for.
+    Raises :class:`ConfigurationError` for an unknown name, a value outside a closed set or an entry that is not in its
+    notation, naming the layer, and for modes that cannot do what they are for.
     """
     chosen: dict[str, Any] = {}
-    sources: dict[str, str] = {}
+    places: dict[str, Layer] = {}
     for layer in layers:
         for name, value in layer.values.items():
             if value is not None:
-                _check(name, value, source=layer.source)
-                _choose(name, value, source=layer.source, chosen=chosen, sources=sources)
-    settings = Settings(**chosen, sources=sources)
+                _check(name, value, layer=layer)
+                _choose(name, value, chosen=chosen)
+                places.setdefault(name, layer)
+    settings = Settings(**chosen, sources={name: layer.source for name, layer in places.items()})
     if settings.replaying.goes_live and not settings.loopback and not settings.hosts:
-        where = f"{sources['replay']}: replay={settings.replay!r}"
+        where = f"{places['replay'].name_of('replay')}={settings.replay!r}"
         raise ConfigurationError(f"{where} needs hosts=[...]: with loopback=False there is nowhere to go live to")
     return settings
 
 
-def _choose(name: str, value: Any, *, source: str, chosen: dict[str, Any], sources: dict[str, str]) -> None:
+def _choose(name: str, value: Any, *, chosen: dict[str, Any]) -> None:
     if name in _GATHERED:
         base = chosen.get(name) or (DEFAULT_BACKGROUND if name == "background" else ())
         chosen[name] = (*base, *(entry for entry in _as_strings(value) if entry not in base))
-        sources.setdefault(name, source)
-    elif name not in chosen:
-        chosen[name] = value
-        sources[name] = source
+    else:
+        chosen.setdefault(name, value)
 
 
-def _check(name: str, value: Any, *, source: str) -> None:
+def _check(name: str, value: Any, *, layer: Layer) -> None:
     if name not in _NAMES:
-        raise ConfigurationError(f"{source}: unknown setting {name!r}; known are {', '.join(sorted(_NAMES))}")
-    for setting, chosen in _each_choice(name, value).items():
-        if name in CHOICES and chosen not in CHOICES[name]:
-            raise ConfigurationError(f"{source}: {setting}={chosen!r} is not one of {', '.join(CHOICES[name])}")
-    if name in _GATHERED and not all(isinstance(entry, str) for entry in _as_strings(value)):
-        raise ConfigurationError(f"{source}: {name}={value!r} must be a string or a list of strings")
-    if name in ("allow_repeats", "loopback", "pace") and not isinstance(value, bool):
-        raise ConfigurationError(f"{source}: {name}={value!r} must be True or False")
+        raise ConfigurationError(f"{layer.source}: unknown setting {name!r}; known are {', '.join(sorted(_NAMES))}")
+    told = layer.name_of(name)
+    if name in CHOICES:
+        _check_choice(name, value, told=told)
+    elif name in _SWITCHES:
+        check_switch(value, told=told)
+    else:
+        _check_entries(name, value, told=told)
 
 
-def _each_choice(name: str, value: Any) -> dict[str, Any]:
-    if name == "tools" and isinstance(value, Mapping):
-        return {f"tools[{tool!r}]": chosen for tool, chosen in value.items()}
-    return {name: value}
+def _check_choice(name: str, value: Any, *, told: str) -> None:
+    """Refuse what is none of a few words; of tools each has one."""
+    is_by_tool = name == "tools" and isinstance(value, Mapping)
+    for key, chosen in value.items() if is_by_tool else [(None, value)]:
+        if is_by_tool and not isinstance(key, str):
+            raise ConfigurationError(f"{told}: {key!r} is no tool's name; write the name that the model calls it by")
+        if chosen not in CHOICES[name]:
+            which = f"{told}[{key!r}]" if is_by_tool else told
+            raise ConfigurationError(f"{which}={chosen!r} is not one of {', '.join(CHOICES[name])}")
+
+
+def check_switch(value: Any, *, told: str) -> None:
+    """Refuse what is neither on nor off.  Raises :class:`ConfigurationError` that calls the setting as ``told``."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{told}={value!r} must be True or False")
+
+
+def _check_entries(name: str, value: Any, *, told: str) -> None:
+    entries = tuple(_as_strings(value))
+    is_list = not isinstance(value, Iterator | Mapping)  # the one is used up by looking at it, the other says more
+    if not is_list or not all(isinstance(entry, str) for entry in entries):
+        raise ConfigurationError(f"{told}={value!r} must be a string or a list of strings")
+    try:
+        for entry in entries:
+            _GATHERED[name](entry)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{told}: {error}") from error
 
 
 def _as_strings(value: Any) -> Iterable[Any]:

@@ -113,7 +113,7 @@ def verify(path: Path, *, dialects: Dialects) -> Verdict:
             return replace(
                 verdict,
                 fault=f"the hash of step {number} is not that of its {noun}",
-                remedy="Record it again with --record-mode=rewrite.",
+                remedy="Record it again: --record-mode=rewrite, in code record_mode='rewrite'.",
             )
     return replace(verdict, note=tape.torn or "")
 

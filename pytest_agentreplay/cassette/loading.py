@@ -37,7 +37,12 @@ _CONFLICT_MARKERS = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
 _PLAIN_KINDS = frozenset(
     {"attempt", "tool", "permission", "approval", "value", "signal", "timer", "compaction", "checkpoint", "error"}
 )
-_RECORD_AGAIN = "Restore the file from version control, or record it again with --record-mode=rewrite."
+_RECORD_AGAIN = (
+    "Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'."
+)
+_ANOTHER_FILE = f"{_RECORD_AGAIN} If it never was one, name another file."
+_NO_CASSETTE = "this is not an agent cassette, or its first line was changed"
+_HEAD = b'{"kind":'
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,7 @@ class _Loader:
     line: int = 0
 
     def load(self, data: bytes) -> Cassette:
+        self._check_beginning(data.partition(b"\n")[0])
         rows = data.split(b"\n")
         rows, last = rows[:-1], rows[-1]
         torn = f"line {len(rows) + 1} is cut off and was left out" if last else None
@@ -136,6 +142,13 @@ class _Loader:
         for self.line, row in enumerate(rows, start=1):
             self._read(row.removesuffix(b"\r"))
         return self._finish(torn)
+
+    def _check_beginning(self, row: bytes) -> None:
+        """Refuse a file of something else as that, whatever else is wrong with it."""
+        if not row.startswith(_HEAD) and not _HEAD.startswith(row):
+            self.line = 1
+            self._check_markers(row)
+            self._refuse(_NO_CASSETTE, _ANOTHER_FILE)
 
     def _read(self, row: bytes) -> None:
         self._check_markers(row)
@@ -169,7 +182,7 @@ class _Loader:
             fault, fields = "the line is not JSON", None
         if fields is None:
             if self.start is None:
-                fault = "this is not an agent cassette, or its first line was changed"
+                self._refuse(_NO_CASSETTE, _ANOTHER_FILE)
             self._refuse(fault, _RECORD_AGAIN)
         return fields
 
@@ -260,7 +273,7 @@ class _Loader:
     def _finish(self, torn: str | None) -> Cassette:
         self.line = self.line or 1
         if self.start is None:
-            self._refuse("the file is empty", _RECORD_AGAIN)
+            self._refuse("its first line is cut off" if torn else "the file is empty", _RECORD_AGAIN)
         if self.end is None and not self.partial:
             self._refuse("the recording has no end: the file was cut off", _RECORD_AGAIN)
         if self.unused and not self.partial:

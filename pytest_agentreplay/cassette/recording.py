@@ -153,7 +153,8 @@ class Recording:
                 raise SecretLeakError(
                     f"{what} was not recorded: {leak.rule} is left in {place} at {leak.path}.\n"
                     f"  The steps before it are kept in {self.partial}.\n"
-                    "  Redact it with agent_redact_patterns, agent_redact_headers or agent_redact_json."
+                    "  Redact it with redact_patterns, redact_headers or redact_json, "
+                    "in the ini file agent_redact_patterns and so on."
                 )
 
     def _close_file(self) -> None:

@@ -5,52 +5,70 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_agentreplay.cassette import continuation_path
+from pytest_agentreplay.cassette import Cassette, continuation_path
 from pytest_agentreplay.cli.exit_codes import ExitCode
 from pytest_agentreplay.cli.tapes import load_tape
 from pytest_agentreplay.counts import say_count
+from pytest_agentreplay.divergence import Words
 from pytest_agentreplay.errors import ConfigurationError, ReplayStop
-from pytest_agentreplay.library import Result, replay, resume
+from pytest_agentreplay.library import Result, RunPlan
+from pytest_agentreplay.library.drive import Door, Drive, beginning_of, from_plan, from_start
 
 __all__ = ["drive_replay", "drive_resume"]
 
 
 def drive_replay(target: str, tape: str, *, to: Path | None, as_json: bool) -> ExitCode:
     """Replay a tape with the agent that ``MODULE:FUNCTION`` builds; return the exit code."""
-    return _drive(lambda build, loaded, path: replay(loaded, build, to=path), target, tape, to=to, as_json=as_json)
+    build, loaded, onto = _prepare(target, tape, to)
+    words = _words_of(loaded, setting=f"replay({str(loaded.path)!r}, build, {{setting}}) from Python")
+    drive = Drive(loaded, onto, {}, door=_door_of(words))
+    return _drive(drive, from_plan(build, called=target), as_json=as_json)
 
 
 def drive_resume(target: str, tape: str, *, to: Path | None, allow_restart: bool, as_json: bool) -> ExitCode:
     """Go on from a tape with what ``MODULE:FUNCTION`` runs; return the exit code."""
-    return _drive(
-        lambda run, loaded, path: resume(loaded, run, to=path, allow_restart=allow_restart),
-        target,
-        tape,
-        to=to,
-        as_json=as_json,
-    )
+    run, loaded, onto = _prepare(target, tape, to)
+    words = _words_of(loaded, setting=f"resume({str(loaded.path)!r}, run, {{setting}}) from Python")
+    again = ["agentreplay", "resume", target, tape, *(["--to", str(to)] if to else []), "--allow-restart"]
+    door = _door_of(replace(words, restart=shlex.join(again)))
+    drive = Drive(loaded, onto, {}, beginning=beginning_of(allow_restart=allow_restart), door=door)
+    return _drive(drive, from_start(run), as_json=as_json)
 
 
-def _drive(
-    operation: Callable[[Callable[..., Any], Any, Path], Result],
-    target: str,
-    tape: str,
-    *,
-    to: Path | None,
-    as_json: bool,
-) -> ExitCode:
+def _prepare(target: str, tape: str, to: Path | None) -> tuple[Callable[..., Any], Cassette, Path]:
+    """Return the function, the tape, and where the new one goes."""
     function, loaded = _find(target), load_tape(tape)
     if to is None and not loaded.path.exists():
         raise ConfigurationError(f"{tape!r} is no file that a new tape could go beside: say where with --to")
+    return function, loaded, to or continuation_path(loaded.path)
+
+
+def _door_of(words: Words) -> Door:
+    return Door(words, to="--to {path}", resume="agentreplay resume")
+
+
+def _words_of(loaded: Cassette, *, setting: str) -> Words:
+    """Return what reports say: of the test that a tape is of, or of the code; no option here records or allows."""
+    if "::" in (loaded.start.name or ""):
+        return Words(setting=setting, rule=setting)
+    return Words(
+        again=f"use_cassette({str(loaded.path)!r}, record_mode='{{mode}}') in the code that recorded it",
+        setting=setting,
+        rule=setting,
+    )
+
+
+def _drive(drive: Drive, agent: Callable[[RunPlan], Any], *, as_json: bool) -> ExitCode:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the result
-            result = operation(function, loaded, to or continuation_path(loaded.path))
+            result = drive.run(agent)
     except ReplayStop as stop:
         sys.stderr.write(f"{stop}\n")
         return ExitCode.FOUND

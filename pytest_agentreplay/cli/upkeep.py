@@ -95,7 +95,7 @@ def _expand(places: Sequence[str], *, with_partials: bool = False) -> list[Path]
         except FileNotFoundError as error:
             raise ConfigurationError(f"{place}: no such file or folder") from error
         if not found:
-            raise ConfigurationError(f"{place}: no cassettes there")
+            raise ConfigurationError(f"{place}: no cassettes there; name cassettes, folders of them, or globs")
         paths += found
     return list(dict.fromkeys(paths))
 

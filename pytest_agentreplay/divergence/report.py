@@ -24,6 +24,8 @@ _MOST_CHANGES = 8
 _LONGEST_VALUE = 240
 _RULE = "ignore=["
 _ALLOWED = "unplayed='warn'"
+_UNHEARD = "unplayed='ignore'"
+_TO_COPY = ("pytest ", "record_mode=", "unplayed=", _RULE)
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,15 @@ class Words:
     """What a report tells its reader to write: a command of pytest's and a marker, or arguments in code.
 
     ``{test}`` stands for the test's node id, ``{mode}`` for a record mode, ``{setting}`` for a setting with its value.
-    ``test`` is the node id of the test to run where the report is about no test.
+    ``test`` is the node id of the test to run where the report is about no test.  ``rule`` is what a long setting is
+    given by, and ``restart`` lets a resumed run begin anew.
     """
 
     test: str | None = None
     again: str = "pytest {test} --record-mode={mode}"
     setting: str = "@pytest.mark.agent_cassette({setting})"
+    rule: str = "{setting}"
+    restart: str = "allow_restart=True"
 
     def record(self, test: str, mode: str) -> str:
         """Return what records a test again, in a record mode."""
@@ -46,6 +51,10 @@ class Words:
     def set(self, setting: str) -> str:
         """Return what makes a setting."""
         return self.setting.replace("{setting}", setting)
+
+    def vary(self, rule: str) -> str:
+        """Return what lets the values vary that a rule is about."""
+        return self.rule.replace("{setting}", f"{_RULE}{rule}]")
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,7 @@ def report_changed(
     if changes and not exhausted:
         body += [f"  nearest   {nearest}, {alike:.0%} alike"]
         body += [f"  served    {served}"] if served else []
-        body += ["", *_change_lines(changes)]
+        body += ["", *_change_lines(changes, scene.words)]
     elif not exhausted:
         body += ["  nearest   nothing recorded is left to compare with"]
     return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the change is meant"))
@@ -117,15 +126,17 @@ def report_missing(scene: Scene, *, asked: str, partial: str | None = None, noun
     return _assemble(title, scene, body=body, advice=[f"  {verb}: {scene.words.record(scene.test, 'once')}"])
 
 
-def report_unplayed(scene: Scene, *, unplayed: Sequence[str], phase: str) -> str:
-    """Return the report of a test that passed and left recorded steps unplayed."""
+def report_unplayed(scene: Scene, *, unplayed: Sequence[str], phase: str, is_allowed: bool = False) -> str:
+    """Return the report of a test that passed and left recorded steps unplayed; ``is_allowed`` says that it may."""
     count = f"{len(unplayed)} recorded {'step was' if len(unplayed) == 1 else 'steps were'}"
     title = f"Unplayed: {count} not asked for by the end of the {phase}."
     shown = [f"    {step}" for step in unplayed[:10]]
     more = [f"    … and {len(unplayed) - 10} more"] if len(unplayed) > 10 else []
     advice = [
         *_rewrite(scene, "If the run should ask for less now"),
-        f"  Or allow it: {scene.words.set(_ALLOWED)}",
+        f"  Or hear nothing of it: {scene.words.set(_UNHEARD)}"
+        if is_allowed
+        else f"  Or allow it: {scene.words.set(_ALLOWED)}",
     ]
     return _assemble(title, scene, body=[*shown, *more], advice=advice)
 
@@ -145,7 +156,7 @@ def _assemble(title: str, scene: Scene, *, body: Iterable[str], advice: Iterable
 def _clip(line: str) -> str:
     # A name or a value may hold anything; what would end the line or cannot be printed is shown as its escape.
     line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
-    is_to_copy = "pytest " in line or "record_mode=" in line or _RULE in line
+    is_to_copy = any(sign in line for sign in _TO_COPY)
     return line if len(line) <= _WIDTH or is_to_copy else line[: _WIDTH - 1] + "…"
 
 
@@ -153,20 +164,20 @@ def _rewrite(scene: Scene, condition: str) -> list[str]:
     return [f"  {condition}, record again: {scene.words.record(scene.test, 'rewrite')}"]
 
 
-def _change_lines(changes: Sequence[Change]) -> list[str]:
+def _change_lines(changes: Sequence[Change], words: Words) -> list[str]:
     lines = ["  what changed, recorded → now:"]
     group = None
     for change in changes[:_MOST_CHANGES]:
         if change.group != group:
             group = change.group
             lines.append(f"    {group}")
-        lines += _one_change(change)
+        lines += _one_change(change, words)
     if len(changes) > _MOST_CHANGES:
         lines.append(f"    … and {len(changes) - _MOST_CHANGES} more differences")
     return lines
 
 
-def _one_change(change: Change) -> list[str]:
+def _one_change(change: Change, words: Words) -> list[str]:
     recorded, now = show_together(change)
     lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
     volatile = volatile_kind(change)
@@ -174,7 +185,7 @@ def _one_change(change: Change) -> list[str]:
         kind, pattern = volatile
         rule = f"{change.path} =~ {pattern.pattern}"
         literal = f'r"{rule}"' if '"' not in rule else repr(rule)
-        lines += [f"        looks like {kind}; to let it vary:", f"          {_RULE}{literal}]"]
+        lines += [f"        looks like {kind}; to let it vary:", f"          {words.vary(literal)}"]
     return lines
 
 

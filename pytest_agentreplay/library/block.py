@@ -47,6 +47,8 @@ def use_cassette(
     :class:`ReplayDivergenceError`, whatever the code in between made of it, and :class:`NetworkBlockedError`.
     What differs where that is allowed is warned of, at the end, as a :class:`ReplayDivergenceWarning`.
     """
+    if not isinstance(name, str | None):
+        raise ConfigurationError(f"name={name!r} must be a string")
     place = Path(path)
     resolved = settings_of(settings)
     shown = shown_path(place)

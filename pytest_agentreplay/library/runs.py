@@ -6,29 +6,16 @@ callers in an event loop.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
-from pytest_agentreplay.agent_run import AgentRun
-from pytest_agentreplay.cassette import Cassette, continuation_path
-from pytest_agentreplay.dialects import installed_dialects
-from pytest_agentreplay.errors import CassetteError, ConfigurationError
-from pytest_agentreplay.library.block import CassetteBlock, settings_of
-from pytest_agentreplay.library.plan import RunPlan, read_plan
-from pytest_agentreplay.library.result import Result, Stopwatch, result_of
-from pytest_agentreplay.library.tapes import load_tape, words_for
-from pytest_agentreplay.player import Approve, Beginning, Policy
-from pytest_agentreplay.session import open_replay, shown_path
-from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.library.drive import Agent, Drive, TapeOrPath, beginning_of, from_plan, from_start
+from pytest_agentreplay.library.plan import RunPlan
+from pytest_agentreplay.library.result import Result
+from pytest_agentreplay.player import Approve, Policy
 
 __all__ = ["areplay", "aresume", "replay", "resume"]
-
-Agent: TypeAlias = Callable[[], Any]
-TapeOrPath: TypeAlias = Cassette | str | os.PathLike[str]
 
 
 def replay(
@@ -47,7 +34,7 @@ def replay(
     Raises what the agent raises, :class:`ReplayDivergenceError` at the first difference, :class:`CassetteError` for
     a tape that cannot be read or is torn, and :class:`ConfigurationError` for a setting that cannot be meant.
     """
-    return _Drive(tape, to, settings).run(lambda plan: _built(build(plan))())
+    return Drive(tape, to, settings).run(from_plan(build))
 
 
 async def areplay(
@@ -58,7 +45,7 @@ async def areplay(
     **settings: Any,
 ) -> Result:
     """Do what :func:`replay` does, inside an event loop."""
-    return await _Drive(tape, to, settings).arun(lambda plan: _built(build(plan))())
+    return await Drive(tape, to, settings).arun(from_plan(build))
 
 
 def resume(
@@ -83,9 +70,10 @@ def resume(
     begin anew, which a :class:`ReplayDivergenceWarning` says.  Raises what the agent raises, :class:`CassetteError` for
     a tape that cannot be read, and :class:`ConfigurationError` for a setting that cannot be meant.
     """
-    beginning: Beginning = "told" if allow_restart else "required"
-    drive = _Drive(tape, to, settings, beginning=beginning, policy=policy, approve=approve)
-    return drive.run(lambda plan: _called(run, plan))
+    drive = Drive(
+        tape, to, settings, beginning=beginning_of(allow_restart=allow_restart), policy=policy, approve=approve
+    )
+    return drive.run(from_start(run))
 
 
 async def aresume(
@@ -99,126 +87,7 @@ async def aresume(
     **settings: Any,
 ) -> Result:
     """Do what :func:`resume` does, inside an event loop."""
-    beginning: Beginning = "told" if allow_restart else "required"
-    drive = _Drive(tape, to, settings, beginning=beginning, policy=policy, approve=approve)
-    return await drive.arun(lambda plan: _called(run, plan))
-
-
-_LIVE: dict[str, Any] = {"replay": "hybrid", "hosts": ["*"]}
-
-
-class _Drive:
-    """One run of an agent over a tape."""
-
-    def __init__(
-        self,
-        tape: TapeOrPath,
-        to: str | os.PathLike[str] | None,
-        settings: dict[str, Any],
-        *,
-        beginning: Beginning = "free",
-        policy: Policy | None = None,
-        approve: Approve | None = None,
-    ) -> None:
-        self._tape = tape if isinstance(tape, Cassette) else load_tape(Path(tape))
-        self._onto = Path(to) if to is not None else continuation_path(self._tape.path)
-        self._settings = _settings_of(settings, goes_on=beginning != "free")
-        self._beginning = beginning
-        _check(self._tape, self._onto, self._settings)
-        self._policy = policy
-        self._approve = approve
-        self._block = CassetteBlock(self._open)
-
-    def run(self, agent: Callable[[RunPlan], Any]) -> Result:
-        """Run the agent to its end, with an event loop of its own where it is async."""
-        watch = Stopwatch()
-        with self._block as run:
-            self._prepare(run)
-            output = agent(read_plan(self._tape))
-            if inspect.isawaitable(output):
-                output = _run_to_end(output)
-            seconds = watch.seconds
-        return self._result(output, seconds)
-
-    async def arun(self, agent: Callable[[RunPlan], Any]) -> Result:
-        """Run the agent to its end in this event loop."""
-        watch = Stopwatch()
-        async with self._block as run:
-            self._prepare(run)
-            output = agent(read_plan(self._tape))
-            if inspect.isawaitable(output):
-                output = await output
-            seconds = watch.seconds
-        return self._result(output, seconds)
-
-    def _open(self) -> Any:
-        shown = shown_path(self._tape.path)
-        return open_replay(
-            self._tape,
-            onto=self._onto,
-            name=self._tape.start.name or shown,
-            settings=self._settings,
-            dialects=installed_dialects(),
-            environment=os.environ,
-            beginning=self._beginning,
-            words=words_for(self._tape.path),
-        )
-
-    def _prepare(self, run: AgentRun) -> None:
-        if self._policy is not None:
-            run.use_policy(self._policy, approve=self._approve)
-
-    def _result(self, output: Any, seconds: float) -> Result:
-        session, outcome = self._block.session, self._block.outcome
-        assert session is not None
-        tape = outcome.tape if outcome else None
-        return result_of(session, output=output, duration=seconds, tape=tape, torn=self._tape.torn)
-
-
-def _settings_of(given: Mapping[str, Any], *, goes_on: bool) -> Settings:
-    """Return the settings of a run, without those that cannot be meant: a resumed run has one mode."""
-    for name in ("record_mode", "replay") if goes_on else ("record_mode",):
-        if name in given:
-            operation = "resumed, and goes on live" if goes_on else "replayed, and stays as it is"
-            raise ConfigurationError(f"{name}= has no meaning here: a tape is {operation}")
-    return settings_of({**_LIVE, **given} if goes_on else given)
-
-
-def _check(tape: Cassette, onto: Path, settings: Settings) -> None:
-    """Refuse what a replay cannot be meant to do."""
-    if onto.resolve() == tape.path.resolve():
-        raise ConfigurationError(f"to={str(onto)!r} is the tape itself, which stays as it is")
-    if tape.torn is not None and not settings.replaying.goes_live:
-        raise CassetteError(
-            f"is torn: {tape.torn}", path=tape.path, remedy="Go on from it with resume(), which uses the rest."
-        )
-
-
-def _built(agent: Any) -> Agent:
-    if not callable(agent):
-        raise ConfigurationError(f"build must return the agent to drive, a callable without arguments, not {agent!r}")
-    return agent  # type: ignore[no-any-return]
-
-
-def _run_to_end(output: Awaitable[Any]) -> Any:
-    """Await what an agent returned, in an event loop of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_awaited(output))
-    if inspect.iscoroutine(output):
-        output.close()
-    raise ConfigurationError("an async agent is driven by areplay() or aresume() where an event loop is running")
-
-
-def _called(run: Callable[..., Any], plan: RunPlan) -> Any:
-    """Call what runs an agent, with the plan where it takes an argument."""
-    taken = [parameter for parameter in inspect.signature(run).parameters.values() if parameter.kind in _POSITIONAL]
-    return run(plan) if any(parameter.default is parameter.empty for parameter in taken) else run()
-
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-async def _awaited(output: Awaitable[Any]) -> Any:
-    return await output
+    drive = Drive(
+        tape, to, settings, beginning=beginning_of(allow_restart=allow_restart), policy=policy, approve=approve
+    )
+    return await drive.arun(from_start(run))

@@ -44,7 +44,6 @@ __all__ = [
 
 _MOST_COMPARED = 40
 _TOOL_CALL = "tool call"
-_RESTART = "  To begin anew, live and from the start: allow_restart=True"
 _SERVED = "this recorded answer, in its place"
 
 
@@ -93,14 +92,14 @@ def calls_in(steps: Iterable[Entry]) -> list[ExchangeStep | ToolStep]:
     return sorted(calls, key=lambda step: step.timing.began if step.timing else 0.0)
 
 
-def unplayed(scene: Scene, steps: Sequence[Entry], left: Sequence[int], *, phase: str) -> str:
-    """Return the report of recorded steps that nothing asked for."""
+def unplayed(scene: Scene, steps: Sequence[Entry], left: Sequence[int], *, phase: str, is_allowed: bool = False) -> str:
+    """Return the report of recorded steps that nothing asked for; ``is_allowed`` says that they may be left."""
     shown = [
         f"step {position + 1}: {short_name(step)} ({step.phase})"
         for position in left
         if isinstance(step := steps[position], ExchangeStep | ToolStep)
     ]
-    return report_unplayed(scene, unplayed=shown, phase=phase)
+    return report_unplayed(scene, unplayed=shown, phase=phase, is_allowed=is_allowed)
 
 
 def missing_tool(scene: Scene, called: ToolCalled, *, partial: str | None) -> str:
@@ -148,10 +147,13 @@ def with_cause(report: str, surprise: Surprise) -> str:
     return "\n".join([title, "", *cause, rest])
 
 
-def no_beginning(report: str) -> str:
+def no_beginning(report: str, *, words: Words) -> str:
     """Return the report of a resumed run whose first request is not the recorded one."""
     rest = report.split("\n", 1)[1]
-    return f"Nothing to resume: the run begins with another request than the recorded one.\n{rest}\n{_RESTART}"
+    return (
+        f"Nothing to resume: the run begins with another request than the recorded one.\n{rest}\n"
+        f"  To begin anew, live and from the start: {words.restart}"
+    )
 
 
 def begun_anew(report: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_agentreplay.canonical import canonical_json, parse_json
+from pytest_agentreplay.canonical import canonical_json
+from pytest_agentreplay.dialects import ToolCall
 from pytest_agentreplay.player.lanes import Lane
 from pytest_agentreplay.reader import ToolCalled
 
@@ -20,27 +21,19 @@ class PendingCall:
     """A call that a model has asked for: in which conversation, and at which place among those of its turn."""
 
     lane: Lane
-    name: str
-    arguments: str
-    tool_use_id: str
+    call: ToolCall
     rank: int
 
     def is_akin(self, called: ToolCalled) -> bool:
         """Return whether a call is this one, with arguments that the agent added or left out."""
-        if self.name != called.name or not isinstance(called.arguments, dict):
+        if self.call.name != called.name or not isinstance(called.arguments, dict):
             return False
-        asked = self._parsed_arguments()
+        asked = self.call.value
         if not isinstance(asked, dict):  # the call of a tool that takes one text
-            return list(called.arguments.values()) == [self.arguments]
+            return list(called.arguments.values()) in ([self.call.written], [self.call.arguments])
         shared = asked.keys() & called.arguments.keys()
         is_part = len(shared) == min(len(asked), len(called.arguments))
         return is_part and all(canonical_json(asked[key]) == canonical_json(called.arguments[key]) for key in shared)
-
-    def _parsed_arguments(self) -> object:
-        try:
-            return parse_json(self.arguments.encode("utf-8", "surrogatepass"))
-        except ValueError:
-            return self.arguments
 
 
 class PendingCalls:
@@ -59,7 +52,7 @@ class PendingCalls:
         self._read_answers()
         # A framework may call a tool by another name than the model knows, and with arguments it has filled in: where
         # the id is known it decides.  Ids can be equal across conversations.
-        named = [item for item in self._calls if tool_use_id and item.tool_use_id == tool_use_id]
+        named = [item for item in self._calls if tool_use_id and item.call.id == tool_use_id]
         # What a tool calls in its body, no conversation outside has asked for.
         beside = [item for item in self._calls if item.lane.parent == parent]
         alike = _alike(named or beside, called)
@@ -76,10 +69,7 @@ class PendingCalls:
         self._calls = [item for item in self._calls if item.lane not in self._unread]
         for lane in self._unread:
             for answer in lane.answers():
-                self._calls += [
-                    PendingCall(lane, call.name, call.arguments, tool_use_id=call.id, rank=rank)
-                    for rank, call in enumerate(answer.tool_calls)
-                ]
+                self._calls += [PendingCall(lane, call, rank) for rank, call in enumerate(answer.tool_calls)]
         self._unread.clear()
 
 
@@ -87,4 +77,4 @@ def _alike(pending: list[PendingCall], called: ToolCalled) -> list[PendingCall]:
     if not pending:
         return []
     arguments = canonical_json(called.arguments).decode("utf-8")
-    return [item for item in pending if (item.name, item.arguments) == (called.name, arguments)]
+    return [item for item in pending if (item.call.name, item.call.arguments) == (called.name, arguments)]

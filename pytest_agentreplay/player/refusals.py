@@ -76,7 +76,7 @@ def compare_beginning(run: Run, asked: Asked, lane: Lane, *, is_required: bool, 
     compared = describe.compare(asked, steps[:1], reader=run.reader, messages=recorded.tape.messages)
     report = describe.changed(scene, asked, compared)
     if is_required:
-        run.diverge("changed", describe.no_beginning(report))
+        run.diverge("changed", describe.no_beginning(report, words=scene.words))
     run.warned.append(describe.begun_anew(report))
 
 
@@ -97,7 +97,8 @@ def unplayed_error(run: Run, phases: Sequence[Phase]) -> ReplayDivergenceError |
     left = find_unplayed(run, phases)
     if not left or run.recorded is None or run.is_recording or _went_on(run):
         return None
-    report = describe.unplayed(run.scene(None), run.recorded.steps, left, phase=phases[-1])
+    is_allowed = run.settings.warns_of_unplayed
+    report = describe.unplayed(run.scene(None), run.recorded.steps, left, phase=phases[-1], is_allowed=is_allowed)
     return ReplayDivergenceError(report, kind="unplayed")
 
 

@@ -101,7 +101,7 @@ class Toolbox:
             id="",
             lane=f"@{lane_name}" if lane_name else pending.lane.label if pending else "",
             parent=parent,
-            tool_use_id=tool_use_id or (pending.tool_use_id if pending else None),
+            tool_use_id=tool_use_id or (pending.call.id if pending else None),
             rank=pending.rank if pending else None,
             phase=self.run.phase,
             began=self.run.now(),

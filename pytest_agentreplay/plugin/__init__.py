@@ -228,7 +228,7 @@ def agent_run(request: pytest.FixtureRequest, agent_config: dict[str, Any], agen
         raise pytest.UsageError(f"{item.nodeid} uses agent_run without @pytest.mark.{options.MARKER}")
     from pytest_agentreplay.plugin.capture import run_of
 
-    session = item.config.stash[_CAPTURE].open(item, folder=Path(agent_cassette_dir), fixture=dict(agent_config))
+    session = item.config.stash[_CAPTURE].open(item, folder=agent_cassette_dir, fixture=agent_config)
     item.stash[ATTEMPT].session = session
     return run_of(session)
 

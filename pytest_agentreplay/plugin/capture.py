@@ -57,9 +57,15 @@ class Capture:
         """Take the patches out."""
         self._patches.close()
 
-    def open(self, item: pytest.Item, *, folder: Path, fixture: dict[str, Any]) -> Session:
-        """Open the session of a test, and make the test the owner of what runs from here on."""
+    def open(self, item: pytest.Item, *, folder: Any, fixture: Any) -> Session:
+        """Open the session of a test, and make the test the owner of what runs from here on.
+
+        ``folder`` and ``fixture`` are what ``agent_cassette_dir`` and ``agent_config`` returned: anything.
+        """
         settings = resolve_settings(layers_of(item, fixture=fixture))
+        if not isinstance(folder, str | os.PathLike):
+            raise ConfigurationError(f"agent_cassette_dir must return the path of a folder, not {folder!r}")
+        folder = Path(folder)
         path = folder / cassette_file_name(item, name=cassette_name(item))
         if "__snapshots__" in path.parts:
             raise ConfigurationError(f"{path} lies inside __snapshots__, where snapshot tools delete foreign files")

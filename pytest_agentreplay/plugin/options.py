@@ -14,6 +14,7 @@ from pytest_agentreplay.settings import (
     DEFAULT_REPLAY_MODE,
     Layer,
     Settings,
+    check_switch,
     resolve_settings,
 )
 
@@ -25,6 +26,7 @@ __all__ = [
     "check_session",
     "describe_modes",
     "layers_of",
+    "name_ini",
     "register_marker",
 ]
 
@@ -122,6 +124,8 @@ def check_marker(item: pytest.Item) -> None:
         if len(mark.args) > 1 or (mark.args and "name" in mark.kwargs):
             raise ConfigurationError(f"{where}: takes one positional argument, the cassette's name")
         _check_name(mark, where=where, on_function=node is item)
+        if mark.kwargs.get("pin") is not None:
+            check_switch(mark.kwargs["pin"], told=f"{where}: pin")
     try:
         resolve_settings([layer for _, layer in _marker_layers(item)])
     except ConfigurationError as error:
@@ -129,7 +133,7 @@ def check_marker(item: pytest.Item) -> None:
 
 
 def check_session(item: pytest.Item) -> None:
-    """Refuse modes of the command line or the ini file that a marked test would have to follow.
+    """Refuse what the command line or the ini file says and a marked test would have to follow.
 
     Asked only where there is such a test: pytest-recording has the same option, and users of its own.
     """
@@ -145,11 +149,14 @@ def cassette_name(item: pytest.Item) -> str | None:
     return None
 
 
-def layers_of(item: pytest.Item, *, fixture: Mapping[str, Any]) -> list[Layer]:
+def layers_of(item: pytest.Item, *, fixture: Any) -> list[Layer]:
     """Return the layers of a test's settings, the strongest first.
 
     A pinned marker's modes, the command line, markers from the nearest, the ``agent_config`` fixture, the ini file.
+    Raises :class:`ConfigurationError` where ``fixture``, what that fixture returned, holds no settings by name.
     """
+    if not isinstance(fixture, Mapping):
+        raise ConfigurationError(f"agent_config must return settings by name, as {{'hosts': [...]}}, not {fixture!r}")
     config = item.config
     markers = _marker_layers(item)
     pinned = [
@@ -162,8 +169,15 @@ def layers_of(item: pytest.Item, *, fixture: Mapping[str, Any]) -> list[Layer]:
         Layer("command line", _command_line(config)),
         *(layer for _, layer in markers),
         Layer("agent_config fixture", fixture),
-        Layer("ini file", _ini_values(config)),
+        Layer("ini file", _ini_values(config), {setting: name_ini(config, name) for name, setting, _, _ in _INI}),
     ]
+
+
+def name_ini(config: pytest.Config, name: str) -> str:
+    """Return what errors call an ini setting: its key, after the file or the option that gives it a value."""
+    overridden = config.getoption("override_ini", default=None) or ()
+    is_option = any(entry.partition("=")[0].strip() == name for entry in overridden)
+    return f"-o {name}" if is_option else f"{config.inipath or 'ini file'}: {name}"
 
 
 def describe_modes(config: pytest.Config) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,10 @@ from pytest_agentreplay.errors import (
     BranchNotFoundError,
     ConfigurationError,
     StateError,
+    StoreFileError,
 )
 from pytest_agentreplay.plugin.attempts import ATTEMPT
+from pytest_agentreplay.plugin.options import name_ini
 from pytest_agentreplay.plugin.paths import branch_name
 
 if TYPE_CHECKING:
@@ -66,17 +69,8 @@ def add_options(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def agent_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """The state store of this session, of this worker under xdist unless ``--agent-store`` names a file."""
-    from pytest_agentreplay.state import open_store
-
-    config = request.config
-    option, ini = config.getoption("agent_store"), config.getini("agent_store")
-    if option:
-        path = config.invocation_params.dir / option
-    elif ini:
-        path = config.rootpath / ini
-    else:
-        path = tmp_path_factory.mktemp("agent-state") / "state.db"
-    with open_store(path) as store:
+    path, named_by = _store_path(request.config)
+    with _opened(path or tmp_path_factory.mktemp("agent-state") / "state.db", named_by=named_by) as store:
         yield store
 
 
@@ -111,6 +105,24 @@ def report_branch(item: pytest.Item, report: pytest.TestReport) -> None:
         except StateError as error:  # the store may be why the test failed
             lines = [f"the state cannot be read: {error}"]
         report.sections.append(("agent state", "\n".join(lines)))
+
+
+def _store_path(config: pytest.Config) -> tuple[Path | None, str]:
+    """Return the path of the store's file where one is named, and what names it."""
+    option, ini = config.getoption("agent_store"), config.getini("agent_store")
+    if option:
+        return config.invocation_params.dir / option, "--agent-store"
+    return (config.rootpath / ini, name_ini(config, "agent_store")) if ini else (None, "")
+
+
+def _opened(path: Path, *, named_by: str) -> Store:
+    from pytest_agentreplay.state import open_store
+
+    try:
+        return open_store(path)
+    except StoreFileError as error:
+        remedy = f"{error.remedy} It is named by {named_by}." if named_by else error.remedy
+        raise StoreFileError(error.fault, path=error.path, remedy=remedy) from error
 
 
 def _fill(config: pytest.Config, store: Store, seed: Callable[[View], object] | None) -> None:

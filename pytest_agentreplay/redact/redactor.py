@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from pytest_agentreplay.errors import ConfigurationError
+from pytest_agentreplay.notation import read_redaction, split_mark
 from pytest_agentreplay.redact.shapes import (
     DEFAULT_HEADERS,
     DEFAULT_JSON_NAMES,
@@ -260,7 +260,7 @@ def redactor_for(
     that matches the empty string.
     """
     patterns, variables = tuple(patterns), tuple(variables)
-    names = frozenset(json_name(name) for name in _changed(json_names, DEFAULT_JSON_NAMES))
+    names = frozenset(json_name(name) for name in _changed(json_names, DEFAULT_JSON_NAMES) if name)
     known = [
         _Rule(
             _token(shape.name),
@@ -323,21 +323,13 @@ def _replace_spans(text: str, spans: Iterable[Span]) -> str:
 
 def _changed(given: Iterable[str], known: Iterable[str]) -> Iterable[str]:
     given = tuple(given)
-    named = (entry[1:].strip() if entry.startswith(("+", "=")) else entry for entry in given)
-    return (*(() if _replaces(given) else known), *named)
+    return (*(() if _replaces(given) else known), *(split_mark(entry)[1] for entry in given))
 
 
 def _replaces(given: Iterable[str]) -> bool:
-    return any(entry.startswith("=") for entry in given)
+    return any(split_mark(entry)[0] == "=" for entry in given)
 
 
 def _compile(pattern: str) -> _Rule:
-    named = re.fullmatch(r"([a-z][a-z0-9-]*)=(.+)", pattern, re.DOTALL)
-    name, expression = named.groups() if named else ("pattern", pattern)
-    try:
-        compiled = re.compile(expression)
-    except re.error as error:
-        raise ConfigurationError(f"redaction pattern {pattern!r} is no regular expression: {error}") from error
-    if compiled.match(""):
-        raise ConfigurationError(f"redaction pattern {pattern!r} matches the empty string")
+    name, compiled = read_redaction(pattern)
     return _Rule(_token(name), "", compiled)

@@ -48,5 +48,5 @@ def _checked(about: About) -> About:
     except PydanticSerializationError as error:
         raise ConfigurationError(f"config must hold plain values, which a tape can keep: {error}") from error
     if not isinstance(plain, dict | None):
-        raise ConfigurationError(f"config={about.config!r} must be a mapping")
+        raise ConfigurationError(f"config={about.config!r} must hold plain values by name, as {{'model': 'm'}}")
     return about._replace(config=plain)

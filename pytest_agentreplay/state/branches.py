@@ -67,13 +67,15 @@ class Branches:
         Raises :class:`BranchInUseError` for ``default`` and for one that others were forked from.
         """
         if name == DEFAULT:
-            raise BranchInUseError(f"branch {DEFAULT!r} cannot be deleted")
+            raise BranchInUseError(f"branch {DEFAULT!r} cannot be deleted: it is the one that all others come from")
         with self._engine.writing():
             row = self._row(name)
             child = self._engine.one("find_child", row.id)
             if child is not None:
                 [fork] = child
-                raise BranchInUseError(f"branch {name!r} cannot be deleted: {fork!r} was forked from it")
+                raise BranchInUseError(
+                    f"branch {name!r} cannot be deleted: {fork!r} was forked from it; delete that one first"
+                )
             gone = seal(row._replace(deleted=_now(self._clock)))
             self._engine.run("drop_cells", row.id)
             self._engine.run("drop_events", row.id)

@@ -27,6 +27,8 @@ _SYNCHRONOUS: Mapping[Durability, str] = {"fast": "NORMAL", "durable": "FULL"}
 
 _PAUSE = 0.005  # seconds, between two tries to open a file that is busy
 _SMALLEST = 512  # bytes, of an SQLite file with anything in it
+_MAGIC = b"SQLite format 3\0"  # what each begins with
+_ANOTHER = "Name another file; one that is not there yet is made."
 
 
 def connect(path: str, *, durability: Durability, timeout: float) -> sqlite3.Connection:
@@ -75,9 +77,21 @@ def _refuse_place(path: str) -> None:
     if not place.parent.is_dir():
         raise StoreFileError(f"there is no folder {str(place.parent)!r}", path=path, remedy="Make it first.")
     if place.is_dir():
-        raise StoreFileError("this is a folder", path=path, remedy="Name a file.")
+        raise StoreFileError("this is a folder", path=path, remedy="Name a file; one that is not there yet is made.")
+    if not _MAGIC.startswith(_first_bytes(place)):
+        fault = "the file is no SQLite database: it is no state store, or its beginning is damaged"
+        raise StoreFileError(fault, path=path, remedy=f"{_ANOTHER} Of a store, take a copy from before.")
     if place.exists() and 0 < place.stat().st_size < _SMALLEST:  # SQLite would begin anew in it
         raise damage(path, f"{place.stat().st_size} bytes are left")
+
+
+def _first_bytes(place: Path) -> bytes:
+    """Return how a file begins; nothing where it is not there, or where SQLite will say why it cannot be read."""
+    try:
+        with place.open("rb") as file:
+            return file.read(len(_MAGIC))
+    except OSError:
+        return b""
 
 
 def _prepare(connection: sqlite3.Connection, path: str, *, durability: Durability, timeout: float) -> None:
@@ -97,7 +111,8 @@ def _prepare_once(connection: sqlite3.Connection, path: str, *, durability: Dura
     application, version, is_empty = _look_into(connection)
     scripts = migrations()
     if application != APPLICATION_ID and not (is_empty and application == version == 0):
-        raise StoreFileError("this SQLite file is no state store", path=path, remedy="Name another file.")
+        fault = "this SQLite database is no state store: another program has made it"
+        raise StoreFileError(fault, path=path, remedy=_ANOTHER)
     if version > len(scripts):
         fault = f"it has schema version {version}, and this version of pytest-agent-cassette knows {len(scripts)}"
         raise StoreFileError(fault, path=path, remedy="Upgrade pytest-agent-cassette.")

@@ -24,7 +24,7 @@ __all__ = ["Engine", "Row"]
 Row: TypeAlias = tuple[Any, ...]
 
 _FAULTS: tuple[tuple[str, str, str], ...] = (
-    ("SQLITE_NOTADB", "the file is no state store, or its beginning is damaged", FROM_A_COPY),
+    ("SQLITE_NOTADB", "the beginning of the file is damaged", FROM_A_COPY),
     ("SQLITE_CORRUPT", DAMAGED, FROM_A_COPY),
     ("SQLITE_READONLY", "the file cannot be written", "Give write permission on the file and on its folder."),
     ("SQLITE_CANTOPEN", "the file cannot be opened", "Its folder must exist, and be writable."),

@@ -182,10 +182,10 @@ class ToolCall:
         try:
             return self._codec.read(TypedJson(json=step.result, type=step.result_type))
         except ConfigurationError as error:
+            again = self._player.words.record(self._player.test, "rewrite")
             self._player.stop(
                 UnrecordableError(
-                    f"The recorded result of tool {step.name!r} cannot be given: {error}.\n"
-                    "  Record it again with --record-mode=rewrite."
+                    f"The recorded result of tool {step.name!r} cannot be given: {error}.\n  Record it again: {again}"
                 )
             )
 
@@ -223,7 +223,14 @@ class ToolCall:
         if policy is None or ticket.expected is not None:
             return
         called = ticket.called
-        decision: Decision = policy.decide(called.name, called.arguments)
+        decision: object = policy.decide(called.name, called.arguments)
+        if not isinstance(decision, Decision):
+            self._player.stop(
+                UnrecordableError(
+                    f"What policy {type(policy).__name__} decided about tool {called.name!r} cannot be recorded: "
+                    f"{decision!r} is no Decision; return one, as Decision('allow')."
+                )
+            )
         approve = self._player.approve
         allowed = decision.action == "allow"
         if decision.action == "ask":

@@ -15,7 +15,8 @@ from typing import Any, ParamSpec, TypeVar, get_type_hints, overload
 from pytest_agentreplay.errors import (
     ConfigurationError,
 )
-from pytest_agentreplay.taps.arguments import SCALARS, as_json
+from pytest_agentreplay.settings import check_switch
+from pytest_agentreplay.taps.arguments import SCALARS, as_json, check_ignored
 from pytest_agentreplay.taps.calls import Call, answer, answer_async, open_call
 from pytest_agentreplay.taps.owners import Registry, installed_registry, refuse_in_child
 from pytest_agentreplay.values import (
@@ -52,8 +53,8 @@ def recorded_tool(
 
     A call is known by ``name`` (the function's, unless given) and its arguments, except those in ``ignore_arguments``
     (contexts, handles).  With ``subagent`` the body runs in replay too, its requests answered from the tape.  The
-    result is written by the return annotation.  Raises :class:`ConfigurationError` for generators, and for what cannot
-    be called.
+    result is written by the return annotation.  Raises :class:`ConfigurationError` for generators, for what cannot be
+    called, and for an argument to leave out that the function does not have.
     """
     if function is None:
         return functools.partial(_decorate, name=name, subagent=subagent, ignored=ignore_arguments)
@@ -159,6 +160,10 @@ def _decorate(
             f"{function!r} is a generator: a recorded tool returns one result; return a list instead"
         )
     shown = name or str(getattr(function, "__name__", type(function).__name__))
+    if not isinstance(shown, str):
+        raise ConfigurationError(f"recorded_tool: name={shown!r} must be a string")
+    check_switch(subagent, told="recorded_tool: subagent")
+    check_ignored(function, ignored, tool=shown)
     tool = _Tool(function=function, name=shown, subagent=subagent, ignored=frozenset(ignored))
     is_async = _is_any(function, inspect.iscoroutinefunction)
     recorded = _decorated_async(function, tool) if is_async else _decorated(function, tool)

@@ -253,15 +253,25 @@ def test_other():
 
 # What is done to the file: the line, the words and the remedy that the user is shown.
 DAMAGE: dict[str, tuple[Callable[[bytes], bytes], int, str, str]] = {
-    "cut off": (lambda data: data[:-1], 6, "the last line is cut off", "record it again with --record-mode=rewrite"),
+    "cut off": (lambda data: data[:-1], 6, "the last line is cut off", "record it again: --record-mode=rewrite"),
     "no end": (lambda data: data[: data.index(b'{"kind":"run.end"')], 5, "the recording has no end", "Restore the"),
     "empty": (lambda data: b"", 1, "the file is empty", "Restore the file from version control"),
     "answer": (lambda data: data.replace(b"echo: two", b"echo: TWO"), 5, "the line was changed", "Restore the file"),
     "message": (lambda data: data.replace(b'"two"', b'"TWO"'), 4, "the message was changed", "Restore the file"),
     "conflict": (lambda data: b"<<<<<<< HEAD\n" + data, 1, "a git conflict marker", "Resolve the conflict: keep one"),
     "head": (lambda data: data.replace(b'"format":1', b'"format":2'), 1, "its first line was changed", "Restore the"),
-    "other JSON": (lambda data: b'{"interactions": []}\n', 1, "this is not an agent cassette", "Restore the file"),
-    "bytes": (lambda data: b"\x89PNG\n\x00\x00\n", 1, "this is not an agent cassette", "Restore the file"),
+    "other JSON": (
+        lambda data: b'{"interactions": []}\n',
+        1,
+        "this is not an agent cassette",
+        "If it never was one, name another file.",
+    ),
+    "bytes": (
+        lambda data: b"\x89PNG\n\x00\x00",
+        1,
+        "this is not an agent cassette",
+        "If it never was one, name another file.",
+    ),
 }
 TOLD = [
     *(("none", name) for name in DAMAGE),

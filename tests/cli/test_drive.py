@@ -20,6 +20,7 @@ from tests.support.suite import Provider, providing
 
 AGENT = """
 import asyncio
+import socket
 import threading
 
 from pytest_agentreplay import ReplayDivergenceError
@@ -64,6 +65,18 @@ def build_idle(plan):
     return lambda: None
 
 
+def build_nothing(plan):
+    return 3
+
+
+def build_dated(plan):
+    return lambda: desk.ask("It is 2026-02-03.")
+
+
+def build_reaching(plan):
+    return lambda: socket.create_connection(("192.0.2.1", 80), timeout=1)
+
+
 def run():
     return desk.ask("one") + ", " + desk.ask("two")
 
@@ -74,7 +87,13 @@ def run_with_plan(plan):
 
 def run_changed():
     return desk.ask("something else")
+
+
+def run_idle():
+    return None
 """
+ALLOW = "  Or allow it: {}('run.jsonl', {}, unplayed='warn') from Python"
+AGAIN = "record again: use_cassette('run.jsonl', record_mode='rewrite') in the code that recorded it"
 
 
 @pytest.fixture
@@ -201,9 +220,94 @@ def test_resume_refuses_another_beginning_unless_it_may_restart(
 
     assert refused == 1
     assert told.err.startswith("Nothing to resume")
+    assert told.err.endswith(
+        "  To begin anew, live and from the start: agentreplay resume driven:run_changed run.jsonl --allow-restart\n"
+    )
     assert restarted == 0
     assert capsys.readouterr().out.startswith("echo: something else\n")
     assert len(provider.seen) == 2
+
+
+def test_the_advice_to_begin_anew_is_the_command_as_it_was_given(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "run.jsonl").rename(folder / "my run.jsonl")
+
+    main(["resume", "driven:run_changed", "my run.jsonl", "--to", "x.jsonl", "--json"])
+
+    command = "agentreplay resume driven:run_changed 'my run.jsonl' --to x.jsonl --allow-restart"
+    assert capsys.readouterr().err.endswith(f"from the start: {command}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["replay", "driven:build_changed"], [f"  If the change is meant, {AGAIN}"]),
+        (
+            ["replay", "driven:build_idle"],
+            [f"  If the run should ask for less now, {AGAIN}", ALLOW.format("replay", "build")],
+        ),
+        (
+            ["resume", "driven:run_idle"],
+            [f"  If the run should ask for less now, {AGAIN}", ALLOW.format("resume", "run")],
+        ),
+        (
+            ["replay", "driven:build_reaching"],
+            ["  To let it through: replay('run.jsonl', build, hosts=['192.0.2.1']) from Python"],
+        ),
+    ],
+)
+def test_what_a_report_tells_to_write_says_where_no_option_does_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], advice: list[str]
+) -> None:
+    code = main([*arguments, "run.jsonl"])
+
+    assert code == 1
+    assert lines_of(capsys.readouterr().err)[-len(advice) :] == advice
+
+
+def test_the_rule_for_what_varies_is_an_argument_of_the_function(
+    folder: Path, provider: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with use_cassette("run.jsonl", record_mode="rewrite"):
+        Desk(provider.url).ask("It is 2025-01-01.")
+
+    main(["replay", "driven:build_dated", "run.jsonl"])
+
+    assert "replay('run.jsonl', build, ignore=[r\"$.messages[" in capsys.readouterr().err
+
+
+def test_the_cassette_of_a_test_is_recorded_again_by_the_test(
+    folder: Path, provider: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with use_cassette("run.jsonl", name="test_desk.py::test_it", record_mode="rewrite"):
+        Desk(provider.url).ask("one")
+
+    main(["replay", "driven:build_changed", "run.jsonl"])
+
+    report = capsys.readouterr().err
+    assert report.endswith("record again: pytest test_desk.py::test_it --record-mode=rewrite\n")
+
+
+def test_a_torn_tape_is_gone_on_from_by_the_command_that_can(
+    folder: Path, provider: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with use_cassette("torn.jsonl", record_mode="once"):
+        Desk(provider.url).ask("one")
+        kept = partial_path(folder / "torn.jsonl").read_bytes()
+    (folder / "torn.partial.jsonl").write_bytes(kept[:-20])
+
+    code = main(["replay", "driven:build", "torn.partial.jsonl"])
+
+    assert code == 2
+    assert "Go on from it with agentreplay resume, which uses the rest" in capsys.readouterr().err
+
+
+def test_a_function_that_builds_no_agent_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["replay", "driven:build_nothing", "run.jsonl"])
+
+    assert code == 2
+    assert "driven:build_nothing must return the agent to drive" in capsys.readouterr().err
 
 
 def test_resume_says_what_a_crash_tore(folder: Path, provider: Provider, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,7 +363,7 @@ def test_the_tape_itself_is_no_place_for_the_new_one(folder: Path, capsys: pytes
     code = main(["replay", "driven:build", "run.jsonl", "--to", "run.jsonl"])
 
     assert code == 2
-    assert "is the tape itself" in capsys.readouterr().err
+    assert "--to run.jsonl is the tape itself, which stays as it is; name another file" in capsys.readouterr().err
     assert (folder / "run.jsonl").read_bytes() == before
 
 

@@ -170,6 +170,18 @@ def test_the_refusal_stays_whatever_the_agent_makes_of_it(begun: Path, desk: Des
     assert asked() == before
 
 
+@pytest.mark.parametrize("value", ["no", 1, None])
+def test_whether_a_run_may_begin_anew_is_said_with_true_or_false(
+    begun: Path, desk: Desk, asked: Callable[[], int], value: Any
+) -> None:
+    before = asked()
+
+    with pytest.raises(ConfigurationError, match=f"allow_restart={value!r} must be True or False"):
+        resume(begun, run_of(desk, system="Be kind."), allow_restart=value)
+
+    assert asked() == before
+
+
 def test_a_run_may_begin_anew_and_says_so(begun: Path, desk: Desk, asked: Callable[[], int]) -> None:
     before = asked()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -229,13 +230,14 @@ def test_a_setting_that_cannot_be_meant_is_refused_at_the_call(
     [
         ({"task": 3}, "task=3 must be a string"),
         ({"config": {"tools": [object()]}}, "config must hold plain values"),
-        ({"config": ["tools"]}, "must be a mapping"),
+        ({"config": ["tools"]}, "must hold plain values by name, as {'model': 'm'}"),
+        ({"name": 3}, "name=3 must be a string"),
     ],
 )
 def test_what_a_tape_cannot_keep_of_a_run_is_refused_as_the_block_is_entered(
     path: Path, desk: Desk, about: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=message), use_cassette(path, record_mode="once", **about):
+    with pytest.raises(ConfigurationError, match=re.escape(message)), use_cassette(path, record_mode="once", **about):
         desk.ask("one")
 
     assert not path.exists()
@@ -305,3 +307,17 @@ def test_an_answer_with_an_error_status_is_recorded_and_served(path: Path, desk:
             desk.ask("one")
 
     assert len(provider.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"tokens_before": "many"}, "agent_run.compaction: tokens_before='many': Input should be a valid integer"),
+        ({"summary": 5}, "agent_run.compaction: summary=5: Input should be a valid string"),
+    ],
+)
+def test_a_compaction_that_a_tape_cannot_keep_is_refused_by_what_is_wrong(
+    path: Path, told: dict[str, Any], message: str
+) -> None:
+    with use_cassette(path, record_mode="once") as run, pytest.raises(ConfigurationError, match=message):
+        run.compaction(**told)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from pathlib import Path
+
+import pytest
 
 from pytest_agentreplay.state import open_store
 from tests.support.suite import Suite, failure
@@ -87,6 +90,38 @@ def test_branches_are_kept_when_asked_in_the_store_that_is_named(suite: Suite) -
         names = [branch.name for branch in store.branches.list()[1:]]
         assert [re.sub(r"~\w{8}~", "~", name) for name in names] == ["test_it~1", "test_it~2"]
         assert [store.at(name).kv.get("plan") for name in names] == ["buy", "buy"]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"no database\n", "the file is no SQLite database"),
+        ("CREATE TABLE users (name TEXT)", "this SQLite database is no state store"),
+    ],
+    ids=["text", "foreign"],
+)
+@pytest.mark.parametrize("option", [True, False], ids=["option", "ini"])
+def test_a_file_that_is_no_store_is_told_by_what_names_it(
+    suite: Suite, content: bytes | str, fault: str, option: bool
+) -> None:
+    path = suite.path / "other.db"
+    if isinstance(content, str):
+        connection = sqlite3.connect(path)
+        connection.execute(content)
+        connection.close()
+    else:
+        path.write_bytes(content)
+    before = path.read_bytes()
+    suite.write("def test_it(agent_state): pass")
+    suite.ini(*([] if option else ["agent_store = other.db"]))
+
+    result = suite.run(*(["--agent-store=other.db"] if option else []))
+
+    named_by = "--agent-store" if option else f"{suite.path / 'tox.ini'}: agent_store"
+    told = failure(result)
+    assert told.startswith(f"StoreFileError: {path}: {fault}")
+    assert told.endswith(f" It is named by {named_by}.")
+    assert path.read_bytes() == before
 
 
 def test_a_store_named_in_the_ini_file_is_filled_once_and_shared_by_all_workers(suite: Suite) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.suite import AGENT, Provider, Suite, failure
+from tests.support.suite import AGENT, Provider, Suite
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,16 @@ def test_arguments_that_cannot_be_meant_fail_at_collection(suite: Suite, argumen
         ("replay='hybird'", "replay='hybird' is not one of strict, warn, hybrid"),
         ("unplayed='perhaps'", "unplayed='perhaps' is not one of fail, warn, ignore"),
         ("allow_repeats=1", "allow_repeats=1 must be True or False"),
+        ("pace='slow'", "pace='slow' must be True or False"),
+        ("pin=1", "@pytest.mark.agent_cassette: pin=1 must be True or False"),
+        ("pin='no', record_mode='once'", "@pytest.mark.agent_cassette: pin='no' must be True or False"),
+        ("name=5", "@pytest.mark.agent_cassette: name=5 must be a relative path without '..'"),
+        ("tools={'buy': True}", "tools[[]'buy'[]]=True is not one of replay, live, refuse"),
+        ("tools={print: 'live'}", "tools: <built-in function print> is no tool's name; write the name that *"),
+        ("ignore='messages'", "ignore: rule 'messages' is not understood; write a path such as *"),
+        ("ignore=['$.a =~ (']", "ignore: in '$.a =~ (' the expression does not compile: *"),
+        ("match_headers='X-A: b'", "match_headers: 'X-A: b' is no header's name; write it alone, as 'x-tenant'"),
+        ("hosts='http://a.com/v1'", "hosts: 'http://a.com/v1' is no host: *; write 'a.com'"),
         ("ignore=[1]", "ignore=[[]1[]] must be a string or a list of strings"),
         ("match_headers=1", "match_headers=1 must be a string or a list of strings"),
     ],
@@ -84,22 +94,6 @@ def test_a_worker_of_xdist_says_as_clearly_that_an_argument_is_unknown(suite: Su
         ["test_it.py::test_it: @pytest.mark.agent_cassette: unknown argument mode; known are *"]
     )
     assert "INTERNALERROR" not in result.stdout.str()
-
-
-def test_an_ignore_rule_that_is_not_understood_fails_the_test_with_what_would_be(suite: Suite) -> None:
-    suite.write(
-        """
-        import pytest
-
-        @pytest.mark.agent_cassette(ignore="messages")
-        def test_it(): pass
-        """
-    )
-
-    result = suite.run()
-
-    result.assert_outcomes(errors=1)
-    assert failure(result).startswith("ConfigurationError: ignore rule 'messages' is not understood; write a path")
 
 
 def test_the_marker_on_a_class_gives_each_test_its_cassette(suite: Suite) -> None:

@@ -245,6 +245,39 @@ def test_what_a_policy_raises_is_what_came_of_the_call(suite: Suite, provider_of
     assert lines_of(suite, "effects.txt") == lines_of(suite, "asked.txt") == []
 
 
+def test_what_is_no_decision_stops_the_test_and_is_not_recorded_as_what_the_tool_did(
+    suite: Suite, provider_of_refunds: Provider
+) -> None:
+    suite.write(agent().replace('return Decision("allow")', 'return "allow"'))
+
+    result = suite.run("--record-mode=once")
+
+    result.assert_outcomes(failed=1)
+    assert failure(result).startswith(
+        "UnrecordableError: What policy Limit decided about tool 'refund' cannot be recorded: "
+        "'allow' is no Decision; return one, as Decision('allow')."
+    )
+    assert lines_of(suite, "effects.txt") == []
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("5", "the policy 5 has no method decide(tool, arguments)"),
+        ("Limit(), approve=True", "approve=True cannot be called with a tool's name and its arguments"),
+    ],
+)
+def test_what_cannot_decide_is_refused_where_it_is_given(
+    suite: Suite, provider_of_refunds: Provider, argument: str, message: str
+) -> None:
+    suite.write(agent().replace("use_policy(Limit(), approve=approve)", f"use_policy({argument})"))
+
+    result = suite.run("--record-mode=once")
+
+    result.assert_outcomes(failed=1)
+    assert failure(result).startswith(f"ConfigurationError: {message}")
+
+
 def test_a_decision_can_only_be_one_of_three() -> None:
     from pytest_agentreplay import ConfigurationError, Decision
 

@@ -135,6 +135,7 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
         "pytest_agentreplay.counts",
         "pytest_agentreplay.errors",
         "pytest_agentreplay.filenames",
+        "pytest_agentreplay.notation",
         "pytest_agentreplay.plugin",
         "pytest_agentreplay.plugin.alike",
         "pytest_agentreplay.plugin.attempts",
@@ -153,6 +154,7 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
 def test_a_marked_test_that_is_not_run_makes_it_import_nothing_heavy(suite: Suite) -> None:
     marked = "\nimport pytest\n\n@pytest.mark.agent_cassette\ndef test_marked(): pass\n"
     suite.write(UNMARKED.replace("HEAVY", repr(HEAVY)) + marked)
+    suite.pytester.makeini("[pytest]\nagent_ignore = $.a =~ x\nagent_redact_patterns = x\nagent_hosts = a.com\n")
 
     result = suite.run_apart(*BY_NAME, "-s", "-k", "test_it", "--deselect=test_it.py::test_marked")
 

@@ -202,42 +202,6 @@ def test_rewrite_replaces_a_cassette_that_cannot_be_read(suite: Suite) -> None:
     suite.run().assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("agent_replay = strickt", "ini file: replay='strickt' is not one of strict, warn, hybrid"),
-        ("agent_unplayed = maybe", "ini file: unplayed='maybe' is not one of fail, warn, ignore"),
-    ],
-)
-def test_a_mode_in_the_ini_file_that_cannot_be_used_is_refused_in_one_line(
-    suite: Suite, line: str, message: str
-) -> None:
-    suite.write(ONE)
-    suite.ini(line)
-
-    result = suite.run()
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines == [f"ERROR: {message}", ""]
-    assert "Error" not in result.stdout.str()
-
-
-def test_a_worker_of_xdist_says_as_clearly_that_a_mode_cannot_be_used(suite: Suite) -> None:
-    suite.write(ONE)
-    suite.ini("agent_replay = strickt")
-
-    result = suite.run_spread(workers=1)
-
-    assert result.ret != pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(
-        [
-            "*ERROR collecting test_it.py*",
-            "ini file: replay='strickt' is not one of strict, warn, hybrid",
-        ]
-    )
-    assert "INTERNALERROR" not in result.stdout.str()
-
-
 def test_an_unknown_mode_on_the_command_line_is_refused_by_the_option(suite: Suite) -> None:
     suite.write(ONE)
 

@@ -294,8 +294,8 @@ def test_a_tool_called_in_a_named_lane_belongs_to_it(tools: Suite) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["", " ", "researcher "])
-def test_a_lane_without_a_name_is_refused(tools: Suite, name: str) -> None:
+@pytest.mark.parametrize("name", ["", " ", "researcher ", None, 5])
+def test_a_lane_without_a_name_is_refused(tools: Suite, name: object) -> None:
     tools.write(
         f"""
         import pytest
@@ -310,7 +310,8 @@ def test_a_lane_without_a_name_is_refused(tools: Suite, name: str) -> None:
     result = tools.run()
 
     result.assert_outcomes(failed=1)
-    assert f"ConfigurationError: agent_run.lane({name!r}): give a name that no space begins or ends" in failure(result)
+    told = f"ConfigurationError: agent_run.lane({name!r}): give a name, a string that no space begins or ends"
+    assert told in failure(result)
 
 
 def test_a_lane_in_another_order_than_recorded_fails_as_order(tools: Suite, provider: Provider) -> None:

@@ -532,6 +532,41 @@ def test_a_generator_is_refused_when_it_is_decorated(source: str) -> None:
         recorded_tool(names["tool"])
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": 5}, "recorded_tool: name=5 must be a string"),
+        ({"subagent": 1}, "recorded_tool: subagent=1 must be True or False"),
+        ({"ignore_arguments": "db"}, "recorded_tool: ignore_arguments='db' must be a tuple of names"),
+        ({"ignore_arguments": 5}, "recorded_tool: ignore_arguments=5 must be a tuple of names"),
+        ({"ignore_arguments": (5,)}, "recorded_tool: ignore_arguments=(5,) must be a tuple of names"),
+        (
+            {"ignore_arguments": ("db", "bd")},
+            "recorded_tool: ignore_arguments names 'bd', and look has no such argument",
+        ),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused_when_a_tool_is_decorated(
+    options: dict[str, Any], message: str
+) -> None:
+    from pytest_agentreplay import ConfigurationError, recorded_tool
+
+    def look(db: object, city: str) -> str:
+        raise AssertionError
+
+    with pytest.raises(ConfigurationError) as caught:
+        recorded_tool(**options)(look)
+
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("tool", [lambda city, **rest: city, dict, lambda db, city: city])
+def test_arguments_that_a_tool_may_take_can_be_left_out(tool: Any) -> None:
+    from pytest_agentreplay import recorded_tool
+
+    assert callable(recorded_tool(ignore_arguments=("db",))(tool))
+
+
 def test_what_cannot_be_called_is_refused_when_it_is_decorated() -> None:
     from pytest_agentreplay import ConfigurationError, recorded_tool
 
@@ -671,7 +706,7 @@ def test_a_result_whose_type_has_changed_since_stops_the_replay_even_when_the_ag
     result.assert_outcomes(failed=1)
     text = failure(result)
     assert "The recorded result of tool 'order' cannot be given: a recorded value does not fit" in text
-    assert "Record it again with --record-mode=rewrite." in text
+    assert "Record it again: pytest test_it.py::test_it --record-mode=rewrite" in text
 
 
 RAISING = """

@@ -97,7 +97,33 @@ def test_warn_warns_with_the_report(suite: Suite, provider: Provider) -> None:
     result = suite.run()
 
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*ReplayDivergenceWarning: Unplayed: 1 recorded step was not asked for*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*ReplayDivergenceWarning: Unplayed: 1 recorded step was not asked for*",
+            "*Or hear nothing of it: @pytest.mark.agent_cassette(unplayed='ignore')",
+        ]
+    )
+    assert "Or allow it" not in result.stdout.str()
+
+
+def test_what_is_left_in_warn_mode_comes_with_the_setting_that_silences_it(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=["setup", "teardown"], marker=""))
+
+    result = suite.run("--agent-replay=warn")
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*Or hear nothing of it: @pytest.mark.agent_cassette(unplayed='ignore')"])
+    assert "Or allow it" not in result.stdout.str()
+
+
+def test_a_failure_comes_with_the_setting_that_allows_it(suite: Suite, provider: Provider) -> None:
+    recorded(suite, provider)
+    suite.write(PHASES.format(wanted=["setup", "teardown"], marker=""))
+
+    report = failure(suite.run())
+
+    assert report.endswith("  Or allow it: @pytest.mark.agent_cassette(unplayed='warn')")
 
 
 def test_ignore_says_nothing(suite: Suite, provider: Provider) -> None:

@@ -63,6 +63,17 @@ def test_a_golden_of_a_test_that_is_gone_fails_the_run_and_is_deleted_on_update(
     assert goldens(three) == ALL[:4]
 
 
+@pytest.mark.parametrize("given", ["test_it.py", "test_it.py::test_first", "."])
+def test_a_golden_of_a_test_that_is_gone_is_passed_over_where_paths_are_given(three: Suite, given: str) -> None:
+    three.write(THREE.partition("@pytest.mark.late")[0])
+
+    found, updated = three.run(given), three.run(given, "--snapshot-update")
+
+    assert (found.ret, updated.ret) == (pytest.ExitCode.OK, pytest.ExitCode.OK)
+    found.stdout.no_fnmatch_line("*snapshot* unused*")
+    assert goldens(three) == ALL
+
+
 def test_an_assertion_that_is_gone_from_a_test_that_passes_leaves_its_golden_unused(three: Suite) -> None:
     three.write(THREE.replace("pinned(agent_run, event_snapshot, mermaid_snapshot)  # second", "ask('one')"))
 

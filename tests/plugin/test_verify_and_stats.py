@@ -37,6 +37,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+REMEDY = (
+    "Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'."
+)
 ONE, TWO, THREE = (
     "cassettes/test_a/test_one.jsonl",
     "cassettes/test_b/test_two.jsonl",
@@ -102,10 +105,10 @@ def test_each_fault_has_its_line_and_remedy_and_the_good_ones_are_still_verified
     assert code == 1
     assert output == [
         f"fault  {ONE}:3: the line was changed after it was recorded (its sum does not fit)",
-        "       Restore the file from version control, or record it again with --record-mode=rewrite.",
+        f"       {REMEDY}",
         f"ok     {THREE}: 1 exchange",
         f"fault  {TWO}:4: the last line is cut off",
-        "       Restore the file from version control, or record it again with --record-mode=rewrite.",
+        f"       {REMEDY}",
         "3 verified, 2 with a fault",
     ]
     assert contents(folder) == before
@@ -125,7 +128,7 @@ def test_json_says_the_same_to_a_program(folder: Path, capsys: pytest.CaptureFix
         "tools": 0,
         "fault": "the line was changed after it was recorded (its sum does not fit)",
         "line": 3,
-        "remedy": "Restore the file from version control, or record it again with --record-mode=rewrite.",
+        "remedy": REMEDY,
         "note": None,
     }
     assert three == {
@@ -215,8 +218,8 @@ def test_a_cassette_whose_head_is_gone_is_still_known_by_its_folder(
     ("place", "words"),
     [
         ("nowhere.jsonl", "nowhere.jsonl: no such file or folder"),
-        ("cassettes/*.txt", "cassettes/*.txt: no cassettes there"),
-        ("empty", "empty: no cassettes there"),
+        ("cassettes/*.txt", "cassettes/*.txt: no cassettes there; name cassettes, folders of them, or globs"),
+        ("empty", "empty: no cassettes there; name cassettes, folders of them, or globs"),
     ],
 )
 def test_a_place_without_cassettes_is_one_line_on_stderr(

@@ -499,7 +499,7 @@ def test_a_named_pattern_gives_its_name_to_the_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "fault"), [("(", "is no regular expression"), ("a=(", "is no regular"), ("x*", "matches the empty")]
+    ("pattern", "fault"), [("(", "does not compile"), ("a=(", "does not compile"), ("x*", "matches the empty")]
 )
 def test_a_pattern_that_cannot_be_meant_is_refused(pattern: str, fault: str) -> None:
     with pytest.raises(ConfigurationError, match=fault) as caught:

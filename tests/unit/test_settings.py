@@ -52,11 +52,12 @@ def test_a_weaker_true_does_not_win_over_a_stronger_false() -> None:
 
 @pytest.mark.parametrize("name", ["ignore", "match_headers", "redact_patterns", "background", "hosts"])
 def test_lists_gather_what_every_layer_says(name: str) -> None:
-    layers = [Layer("marker", {name: "a"}), Layer("fixture", {name: ("b", "a")}), Layer("ini file", {name: ["c"]})]
+    a, b, c = ("$.a", "$.b", "$.c") if name == "ignore" else ("a", "b", "c")
+    layers = [Layer("marker", {name: a}), Layer("fixture", {name: (b, a)}), Layer("ini file", {name: [c]})]
 
     gathered = getattr(resolve_settings(layers), name)
 
-    assert gathered == (*(DEFAULT_BACKGROUND if name == "background" else ()), "a", "b", "c")
+    assert gathered == (*(DEFAULT_BACKGROUND if name == "background" else ()), a, b, c)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,23 @@ def test_lists_gather_what_every_layer_says(name: str) -> None:
         ({"match_headers": b"x"}, "marker: match_headers=b'x' must be a string"),
         ({"allow_repeats": "yes"}, "marker: allow_repeats='yes' must be True or False"),
         ({"allow_repeats": 1}, "marker: allow_repeats=1 must be True or False"),
+        ({"pace": 0}, "marker: pace=0 must be True or False"),
+        (
+            {"hosts": iter(["a.com"])},
+            "marker: hosts=<list_iterator object at .*> must be a string or a list of strings",
+        ),
+        ({"hosts": {"a.com": True}}, "marker: hosts={'a.com': True} must be a string or a list of strings"),
+        ({"tools": {None: "live"}}, "marker: tools: None is no tool's name"),
+        ({"loopback": "no"}, "marker: loopback='no' must be True or False"),
+        ({"tools": {len: "live"}}, "marker: tools: <built-in function len> is no tool's name; write the name"),
+        ({"ignore": "messages"}, "marker: ignore: rule 'messages' is not understood; write a path"),
+        ({"match_headers": "X-A: b"}, "marker: match_headers: 'X-A: b' is no header's name"),
+        ({"hosts": ["a.com", "http://b.com"]}, "marker: hosts: 'http://b.com' is no host: .*; write 'b.com'"),
+        ({"background": "https://b.com/x"}, "marker: background: 'https://b.com/x' is no host or host/path"),
+        ({"redact_patterns": "("}, "marker: redact_patterns: in '\\(' the expression does not compile"),
+        ({"redact_headers": "+"}, "marker: redact_headers: '' is no header's name"),
+        ({"redact_json": "+"}, "marker: redact_json: '\\+' names nothing"),
+        ({"redact_env": "$TOKEN"}, "marker: redact_env: '\\$TOKEN' is no variable's name"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_naming_the_place(values: dict[str, Any], message: str) -> None:
@@ -84,6 +102,20 @@ def test_what_cannot_be_meant_is_refused_naming_the_place(values: dict[str, Any]
 def test_a_wrong_value_in_a_weaker_layer_is_refused_too() -> None:
     with pytest.raises(ConfigurationError, match="ini file: record_mode='x'"):
         resolve_settings([Layer("command line", {"record_mode": "once"}), Layer("ini file", {"record_mode": "x"})])
+
+
+def test_a_setting_that_has_another_name_in_its_place_is_refused_by_that_name() -> None:
+    names = {"tools": "pytest.ini: agent_tools", "hosts": "pytest.ini: agent_hosts", "replay": "-o agent_replay"}
+
+    for values, message in (
+        ({"tools": {"buy": "maybe"}}, "pytest.ini: agent_tools['buy']='maybe' is not one of replay, live, refuse"),
+        ({"hosts": 5}, "pytest.ini: agent_hosts=5 must be a string or a list of strings"),
+        ({"replay": "hybrid", "loopback": False}, "-o agent_replay='hybrid' needs hosts=[...]: with"),
+        ({"pace": 1}, "ini file: pace=1 must be True or False"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            resolve_settings([Layer("command line", {}), Layer("ini file", values, names)])
+        assert str(caught.value).startswith(message)
 
 
 def test_a_mode_that_goes_live_needs_somewhere_to_go() -> None:

@@ -117,6 +117,39 @@ def test_arguments_that_the_agent_adds_or_leaves_out_do_not_hide_whose_call_it_i
     assert step.tool_use_id == "c2"
 
 
+@pytest.mark.parametrize(
+    "number",
+    [2**53 + 1, -(2**64) - 1, 10**400, 0.1, 1e300, float("inf")],
+    ids=["odd", "long", "huge", "fraction", "double", "infinity"],
+)
+def test_a_number_of_any_size_does_not_hide_whose_call_it_is(number: Any) -> None:
+    run = _Run()
+    run.request("one", reply=_reply(("c1", "look", {"q": 1}), ("c2", "look", {"q": number})))
+
+    step = run.done(run.place("look", {"q": number, "user": "me"}))
+
+    assert step.tool_use_id == "c2"
+
+
+def test_a_number_of_any_size_is_told_from_its_neighbour() -> None:
+    run = _Run()
+    run.request("one", reply=_reply(("c1", "look", {"q": 2**53 + 1}), ("c2", "look", {"q": 2**53 + 3})))
+
+    step = run.done(run.place("look", {"q": 2**53 + 3, "user": "me"}))
+
+    assert step.tool_use_id == "c2"
+
+
+@pytest.mark.parametrize("text", ["select 1", "1.50", "9007199254740993", '{"a": ', "[1, 2]"])
+def test_a_tool_that_takes_one_text_is_known_by_it_as_the_model_wrote_it(text: str) -> None:
+    call = {"id": "c1", "type": "custom", "custom": {"name": "sql", "arguments": text}}
+    answer = {"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [call]}}]}
+    run = _Run()
+    run.request("one", reply=Response(status=200, headers=JSON, content=json.dumps(answer).encode()))
+
+    assert run.done(run.call("sql", query=text)).tool_use_id == "c1"
+
+
 def test_a_tool_that_takes_one_text_is_known_by_it_whatever_its_argument_is_called() -> None:
     call = {"id": "c1", "type": "custom", "custom": {"name": "sql", "arguments": "select 1"}}
     answer = {"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [call]}}]}

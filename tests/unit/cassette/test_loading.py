@@ -214,13 +214,39 @@ def test_a_line_put_in_anywhere_is_refused(load: Callable[..., Cassette], good: 
         (b"\n", "this is not an agent cassette, or its first line was changed"),
         (b"interactions:\n- request: {}\n", "this is not an agent cassette, or its first line was changed"),
         (b'{"log":{}}\n', "this is not an agent cassette, or its first line was changed"),
-        (b"\x89PNG\r\n\x1a\n\x00", "the last line is cut off"),
+        (b"\x89PNG\r\n\x1a\n\x00", "this is not an agent cassette, or its first line was changed"),
+        (b"SQLite format 3\0" * 9, "this is not an agent cassette, or its first line was changed"),
+        (b"hello", "this is not an agent cassette, or its first line was changed"),
+        (b'{"log":{}}', "this is not an agent cassette, or its first line was changed"),
+        (b'\xef\xbb\xbf{"kind":"run.start"}\n', "this is not an agent cassette, or its first line was changed"),
+        (b'{"kind":"run.start","for', "the last line is cut off"),
+        (b'{"ki', "the last line is cut off"),
         (seal({"kind": "model"}) + b"\n", "the first line is of kind 'model', not 'run.start'"),
         (b'{"kind":"message","value":1}\n', "this is not an agent cassette, or its first line was changed"),
     ],
 )
 def test_what_is_no_cassette_is_refused(load: Callable[..., Cassette], data: bytes, fault: str) -> None:
     assert _refusal(load, data).fault == fault
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b"", "the file is empty"),
+        (b'{"kind":"run.st', "its first line is cut off"),
+        (b"SQLite format 3\0", "this is not an agent cassette, or its first line was changed"),
+        (b"<<<<<<< ours", "a git conflict marker"),
+    ],
+)
+def test_what_is_no_interrupted_recording_is_refused(load: Callable[..., Cassette], data: bytes, fault: str) -> None:
+    assert _refusal(load, data, partial=True).fault == fault
+
+
+def test_a_file_of_something_else_is_told_what_to_do_in_either_case(load: Callable[..., Cassette]) -> None:
+    remedy = _refusal(load, b"hello").remedy
+
+    assert remedy.startswith("Restore the file from version control, or record it again: ")
+    assert remedy.endswith(" If it never was one, name another file.")
 
 
 @pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 99, "2", None, 1.5])

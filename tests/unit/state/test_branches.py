@@ -49,9 +49,11 @@ def test_default_and_branches_with_children_cannot_be_deleted(store: Store) -> N
     store.branches.fork("default", "parent")
     store.branches.fork("parent", "child", version=2)
 
-    with pytest.raises(BranchInUseError, match="'parent' cannot be deleted: 'child' was forked from it"):
+    with pytest.raises(
+        BranchInUseError, match="'parent' cannot be deleted: 'child' was forked from it; delete that one first"
+    ):
         store.branches.delete("parent")
-    with pytest.raises(BranchInUseError, match="'default' cannot be deleted"):
+    with pytest.raises(BranchInUseError, match="'default' cannot be deleted: it is the one that all others come from"):
         store.branches.delete("default")
 
     store.branches.delete("child")

@@ -105,12 +105,31 @@ def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -
     connection.close()
     before = text.read_bytes(), other.read_bytes()
 
-    with pytest.raises(StoreFileError, match="no state store, or its beginning is damaged"):
+    with pytest.raises(StoreFileError) as of_text:
         open_store(text)
-    with pytest.raises(StoreFileError, match="this SQLite file is no state store"):
+    with pytest.raises(StoreFileError) as of_other:
         open_store(other)
 
     assert (text.read_bytes(), other.read_bytes()) == before
+    assert str(of_text.value).splitlines() == [
+        f"{text}: the file is no SQLite database: it is no state store, or its beginning is damaged",
+        "  Name another file; one that is not there yet is made. Of a store, take a copy from before.",
+    ]
+    assert str(of_other.value).splitlines() == [
+        f"{other}: this SQLite database is no state store: another program has made it",
+        "  Name another file; one that is not there yet is made.",
+    ]
+
+
+@pytest.mark.parametrize("content", [b"x", b"hello\n", b"\x00" * 600, bytes(range(256)) * 8, b"SQLite format 2\0" * 40])
+def test_a_file_of_any_length_that_is_no_database_is_not_called_a_damaged_one(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(content)
+
+    with pytest.raises(StoreFileError, match="the file is no SQLite database"):
+        open_store(path)
+
+    assert path.read_bytes() == content
 
 
 def test_a_store_of_a_newer_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
