@@ -2,8 +2,8 @@
 
 ``in pytest`` is one test in a process of its own, from its setup to the end of the session: ours projects the tape,
 writes the text and compares it with the golden file; syrupy's has the finished text and compares.  Start-up, the load
-of the tape and the imports stand before it in both.  Most of syrupy's time there is what pytest itself does at the end of
-a session.  Reach: at most twice syrupy's.
+of the tape and the imports stand before it in both.  Most of syrupy's time there is what pytest itself does at the end
+of a session.  Reach: at most twice syrupy's.
 
 ``calls`` are the same steps alone, in this process.  Syrupy's share there is to read a file and compare its bytes,
 which no projection can come near; those rows say where the time goes and have no reach.

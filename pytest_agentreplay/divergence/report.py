@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.divergence.changes import ABSENT, Change, volatile_kind
@@ -62,11 +63,12 @@ class Scene:
     """Where a divergence happened.
 
     ``recorded`` and ``now`` are the call sequences, as short names; ``place`` is the index in ``now`` at which they
-    differ.
+    differ.  ``recorded_by`` is the test that the cassette is of, where that is another.
     """
 
     test: str
     cassette: str
+    recorded_by: str | None = None
     words: Words = field(default_factory=Words)
     call_site: str | None = None
     lane: str = ""
@@ -82,21 +84,23 @@ def report_changed(
     changes: Sequence[Change],
     nearest: str | None,
     alike: float,
+    says: str | None = None,
     exhausted: int = 0,
     noun: str = "request",
     served: str | None = None,
 ) -> str:
     """Return the report of a request, or of what ``noun`` says, that the recording does not know.
 
-    ``exhausted`` is how often the same request was recorded, when it was and every answer has been given; ``served``
-    says what it was answered all the same.
+    ``says`` is what the request ends in.  ``exhausted`` is how often the same request was recorded, when it was and
+    every answer has been given; ``served`` says what it was answered all the same.
     """
     if exhausted:
         times = f"{exhausted} {'was' if exhausted == 1 else 'were'} recorded"
         title = f"Recording exhausted: wants call {exhausted + 1} of a {noun}, only {times}."
     else:
-        title = f"{noun.capitalize()} changed: call {scene.place + 1} is not in the recording."
-    body = [f"  asked     {asked}"]
+        what = f"{noun.capitalize()} changed" if changes else f"Additional {noun}"
+        title = f"{what}: call {scene.place + 1} is not in the recording."
+    body = _asked_lines(asked, says if exhausted or not changes else None)
     if changes and not exhausted:
         body += [f"  nearest   {nearest}, {alike:.0%} alike"]
         body += [f"  served    {served}"] if served else []
@@ -113,9 +117,11 @@ def report_order(scene: Scene, *, asked: str, expected: str | None) -> str:
     return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the new order is meant"))
 
 
-def report_missing(scene: Scene, *, asked: str, partial: str | None = None, noun: str = "request") -> str:
+def report_missing(
+    scene: Scene, *, asked: str, says: str | None = None, partial: str | None = None, noun: str = "request"
+) -> str:
     """Return the report of a request made while there is no cassette, or only an unfinished recording of it."""
-    body = [f"  asked     {asked}"]
+    body = _asked_lines(asked, says)
     if partial is None:
         title = f"No cassette: the run made a {noun}, and nothing is recorded for this test."
         verb = "Record it"
@@ -143,6 +149,8 @@ def report_unplayed(scene: Scene, *, unplayed: Sequence[str], phase: str, is_all
 
 def _assemble(title: str, scene: Scene, *, body: Iterable[str], advice: Iterable[str]) -> str:
     head = [title, "", f"  test      {scene.test}", f"  cassette  {scene.cassette}"]
+    if scene.recorded_by:
+        head.append(f"            of another test: {scene.recorded_by}")
     if scene.call_site:
         head.append(f"  called    {scene.call_site}")
     tail = ["", *_sequences(scene), *advice]
@@ -151,6 +159,10 @@ def _assemble(title: str, scene: Scene, *, body: Iterable[str], advice: Iterable
     if len(middle) > room:
         middle = [*middle[: room - 1], "    … cut; the rest of the differences is in the same request"]
     return "\n".join(_clip(line) for line in (*head, *middle, *tail))
+
+
+def _asked_lines(asked: str, says: str | None) -> list[str]:
+    return [f"  asked     {asked}", *([f"  says      {says}"] if says else [])]
 
 
 def _clip(line: str) -> str:
@@ -180,6 +192,8 @@ def _change_lines(changes: Sequence[Change], words: Words) -> list[str]:
 def _one_change(change: Change, words: Words) -> list[str]:
     recorded, now = show_together(change)
     lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
+    if change.path == "url" and _host_of(change.recorded) != _host_of(change.now):
+        lines.append("        another address: is a base URL, such as OPENAI_BASE_URL, set as it was while recording?")
     volatile = volatile_kind(change)
     if volatile and change.path.startswith("$"):  # rules reach into JSON bodies alone
         kind, pattern = volatile
@@ -187,6 +201,10 @@ def _one_change(change: Change, words: Words) -> list[str]:
         literal = f'r"{rule}"' if '"' not in rule else repr(rule)
         lines += [f"        looks like {kind}; to let it vary:", f"          {words.vary(literal)}"]
     return lines
+
+
+def _host_of(url: object) -> str:
+    return urlsplit(str(url)).netloc
 
 
 def show_together(change: Change) -> tuple[str, str]:

@@ -71,13 +71,13 @@ def short_name(call: Asked | ExchangeStep | ToolStep) -> str:
 
 def missing(scene: Scene, asked: Asked, *, partial: str | None) -> str:
     """Return the report of a request made without a cassette; ``partial`` is an unfinished recording of it."""
-    return report_missing(scene, asked=_request_line(asked.request), partial=partial)
+    return report_missing(scene, asked=_request_line(asked.request), says=_says(asked), partial=partial)
 
 
 def exhausted(scene: Scene, asked: Asked, *, times: int) -> str:
     """Return the report of a request whose recorded answers have all been given."""
     line = _request_line(asked.request)
-    return report_changed(scene, asked=line, changes=(), nearest=None, alike=1.0, exhausted=times)
+    return report_changed(scene, asked=line, says=_says(asked), changes=(), nearest=None, alike=1.0, exhausted=times)
 
 
 def order(scene: Scene, asked: Asked, expected: ExchangeStep | None) -> str:
@@ -165,7 +165,8 @@ def begun_anew(report: str) -> str:
 def changed(scene: Scene, asked: Asked, compared: Comparison | None) -> str:
     """Return the report of an unknown request, compared with the recorded one that is most like it."""
     if compared is None:
-        return report_changed(scene, asked=_request_line(asked.request), changes=(), nearest=None, alike=0.0)
+        line = _request_line(asked.request)
+        return report_changed(scene, asked=line, says=_says(asked), changes=(), nearest=None, alike=0.0)
     return _report(scene, asked, compared)
 
 
@@ -231,6 +232,17 @@ def _call_form(name: str, arguments: Any) -> dict[str, Any]:
 
 def _request_line(request: Request) -> str:
     return f"{request.method} {request.url}"
+
+
+def _says(asked: Asked) -> str | None:
+    """Return the last message of a request, ``None`` where it has no conversation."""
+    message = asked.message_at(-1)
+    if message is None:
+        return None
+    results = [result.content for result in message.tool_results]
+    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+    said = message.text or ", ".join(calls) or json.dumps(results, ensure_ascii=False, default=str)
+    return f"{message.role}: {' '.join(said.split())}"
 
 
 def _last_words(step: ExchangeStep) -> str:

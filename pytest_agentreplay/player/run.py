@@ -18,7 +18,7 @@ from pytest_agentreplay.player.observer import Observer, Unobserved
 from pytest_agentreplay.player.recorded import Recorded
 from pytest_agentreplay.player.tape import WritableTape
 from pytest_agentreplay.reader import Reader
-from pytest_agentreplay.records import Entry, Phase
+from pytest_agentreplay.records import Entry, Phase, RunStart
 from pytest_agentreplay.settings import Settings
 
 __all__ = ["Run"]
@@ -110,6 +110,7 @@ class Run:
         return describe.Scene(
             test=self.test,
             cassette=self.cassette,
+            recorded_by=self._other_test(),
             words=self.words,
             call_site=call_site,
             lane=lane.label if lane else "",
@@ -117,6 +118,14 @@ class Run:
             now=tuple(self.calls),
             place=max(0, len(self.calls) - 1),
         )
+
+    def _other_test(self) -> str | None:
+        """Return the test that recorded the cassette, where that is another than this one."""
+        start: RunStart | None = getattr(self.recorded.tape, "start", None) if self.recorded else None
+        recorder = start.name if start else None
+        _, is_test, name = (recorder or "").partition("::")
+        _, is_here, own = self.test.partition("::")
+        return recorder if is_test and is_here and name != own else None
 
     def diverge(self, kind: DivergenceKind, report: str, *, change: str | None = None) -> NoReturn:
         """End the run with a divergence; a live tool's other result that came before it is named as its cause."""

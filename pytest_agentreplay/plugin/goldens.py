@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agentreplay.settings import DEFAULT_RECORD_MODE, RECORD_MODES
+from pytest_agentreplay.settings import DEFAULT_RECORD_MODE, DEFAULT_REPLAY_MODE, RECORD_MODES
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -46,8 +46,11 @@ def _require_syrupy(request: pytest.FixtureRequest) -> None:
 def _update_command(config: pytest.Config, test: str) -> str:
     """Return the command that writes a golden anew, and the recording that it is of.
 
-    A failing test does not replace a cassette: what it recorded is gone on from, and nobody pays for it twice.
+    A failing test does not replace a cassette: what it recorded is gone on from, and nobody pays for it twice.  A run
+    that the recording did not answer alone is recorded anew, or the next one would differ from recording and golden.
     """
+    if (config.getoption("agent_replay", default=None) or DEFAULT_REPLAY_MODE) != DEFAULT_REPLAY_MODE:
+        return shlex.join(["pytest", test, "--record-mode=rewrite", "--snapshot-update"])
     policy = RECORD_MODES.get(config.getoption("record_mode", default=None) or DEFAULT_RECORD_MODE)
     mode = ["--record-mode=new_episodes"] if policy is not None and policy.records_unknown else []
     return shlex.join(["pytest", test, *mode, "--snapshot-update"])

@@ -69,6 +69,29 @@ def test_a_changed_request_shows_what_changed(suite: Suite, provider: Provider) 
     assert lines[-1] == f"  If the change is meant, record again: {AGAIN}"
 
 
+def test_an_additional_request_shows_what_it_asks(suite: Suite, provider: Provider) -> None:
+    report = replayed(suite, provider, recorded=TWO_TURNS, now=TWO_TURNS + '    ask("gamma\\nand delta")\n')
+
+    check_form(report)
+    lines = report.splitlines()
+    assert lines[0] == "ReplayDivergenceError: Additional request: call 3 is not in the recording."
+    assert "  says      user: gamma and delta" in lines
+    assert "  nearest   nothing recorded is left to compare with" in lines
+    assert lines[-1] == f"  If the change is meant, record again: {AGAIN}"
+
+
+def test_a_cassette_of_another_test_is_reported_with_that_test(suite: Suite, provider: Provider) -> None:
+    report = replayed(
+        suite,
+        provider,
+        recorded=TWO_TURNS.replace("cassette", "cassette('it')").replace("test_it", "test_once"),
+        now=TWO_TURNS.replace("cassette", "cassette('it')").replace("beta", "gamma"),
+    )
+
+    cassette = report.splitlines()[3:5]
+    assert cassette == ["  cassette  cassettes/test_it/it.jsonl", "            of another test: test_it.py::test_once"]
+
+
 def test_a_missing_cassette_says_how_to_record_one(suite: Suite) -> None:
     suite.write(TWO_TURNS)
 
@@ -76,6 +99,7 @@ def test_a_missing_cassette_says_how_to_record_one(suite: Suite) -> None:
 
     check_form(report)
     lines = report.splitlines()
+    assert "  says      user: alpha" in lines
     assert lines[0].startswith("ReplayDivergenceError: No cassette: ")
     assert "  recorded  (nothing)" in lines
     assert "  now       ▶ 1 chat m" in lines

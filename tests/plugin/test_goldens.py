@@ -211,6 +211,21 @@ def test_a_failing_golden_prints_the_events_that_differ_then_the_file_and_the_co
     assert golden_section(result) == CHANGED
 
 
+def test_the_command_of_a_golden_whose_run_the_recording_did_not_answer_alone_records_it_anew(suite: Suite) -> None:
+    suite.write(PIN)
+    update(suite)
+    suite.write(PIN.replace("one", "two"))
+    failed = suite.run("--agent-replay=hybrid")
+    [command] = [line for line in golden_section(failed).splitlines() if line.startswith("  pytest ")]
+
+    updated = suite.run(*shlex.split(command)[1:])
+
+    assert command == "  pytest test_it.py::test_it --record-mode=rewrite --snapshot-update"
+    updated.assert_outcomes(passed=1)
+    assert goldens(suite)["test_it.agent-events"] == EVENTS.replace("one", "two")
+    suite.run().assert_outcomes(passed=1)
+
+
 def test_the_command_of_a_failing_golden_writes_what_was_recorded_and_asks_nobody_again(
     suite: Suite, provider: Provider
 ) -> None:

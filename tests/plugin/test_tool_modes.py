@@ -294,7 +294,7 @@ def test_a_call_with_other_arguments_is_reported_with_what_changed(tools: Suite)
 def test_a_tool_that_was_never_recorded_is_reported_as_such(tools: Suite) -> None:
     report = replayed_with(tools, "book('Oslo')")
 
-    assert "Tool call changed: call 3 is not in the recording." in report
+    assert "Additional tool call: call 3 is not in the recording." in report
     assert '  asked     tool book({"city": "Oslo"})' in report
     assert "  nearest   nothing recorded is left to compare with" in report
 

@@ -72,9 +72,20 @@ def test_a_changed_request_is_reported_with_all_there_is_to_know() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("now", "is_another"),
+    [("https://b/", True), ("http://a:8080/", True), ("http://a/", False), ("https://a/v2", False)],
+)
+def test_another_address_is_reported_with_what_may_have_set_it(now: str, *, is_another: bool) -> None:
+    report = _changed(Change(path="url", recorded="https://a/", now=now, group="transport"))
+
+    assert ("another address: is a base URL" in report) == is_another
+
+
 def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_command() -> None:
     reports = [
         _changed(Change("$.a", 1, 2, "body")),
+        _changed(),
         _changed(exhausted=1),
         _changed(exhausted=3),
         report_order(SCENE, asked="POST https://a/", expected="POST https://b/ (3 messages)"),
@@ -89,6 +100,7 @@ def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_comman
 
     assert titles == [
         "Request changed: call 2 is not in the recording.",
+        "Additional request: call 2 is not in the recording.",
         "Recording exhausted: wants call 2 of a request, only 1 was recorded.",
         "Recording exhausted: wants call 4 of a request, only 3 were recorded.",
         "Order changed: call 2 is recorded, but not next in its conversation.",
@@ -99,12 +111,12 @@ def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_comman
         "Unplayed: 12 recorded steps were not asked for by the end of the teardown.",
     ]
     commands = [report.partition("pytest tests/test_agent.py::test_refund --record-mode=")[2] for report in reports]
-    assert [command.split()[0] for command in commands] == ["rewrite"] * 5 + ["once"] * 2 + ["rewrite"] * 2
-    assert "expected  POST https://b/ (3 messages)" in reports[3]
-    assert "expected  no further call in this conversation" in reports[4]
-    assert "a.partial.jsonl" in reports[6]
-    assert "… and 2 more" in reports[8]
-    assert "unplayed='warn'" in reports[8]
+    assert [command.split()[0] for command in commands] == ["rewrite"] * 6 + ["once"] * 2 + ["rewrite"] * 2
+    assert "expected  POST https://b/ (3 messages)" in reports[4]
+    assert "expected  no further call in this conversation" in reports[5]
+    assert "a.partial.jsonl" in reports[7]
+    assert "… and 2 more" in reports[9]
+    assert "unplayed='warn'" in reports[9]
 
 
 def test_the_absent_is_told_from_null_and_from_text() -> None:
