@@ -72,6 +72,13 @@ _VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
         "a date or time",
         re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:[\d:.]+(?:Z|[+-][\d:]+)?)?"),
     ),
+    (
+        "a date in words",
+        re.compile(
+            r"(?:\b[A-Z][a-z]+day,? )?\b(?:\d{1,2}(?:st|nd|rd|th)? )?"
+            r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?(?: \d{1,2}(?:st|nd|rd|th)?)?,? \d{4}\b"
+        ),
+    ),
     ("a UUID", re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")),
     ("a time of day", re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")),
     ("a temporary path", re.compile(r"(?:/tmp|/var/folders|[A-Z]:\\\\?Users)[\w./\\-]+")),
@@ -141,12 +148,14 @@ def alike(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> float:
 
 def volatile_kind(change: Change) -> tuple[str, re.Pattern[str]] | None:
     """Return what a change looks like when only dates, ids or paths differ, and the expression that matches it."""
-    if not isinstance(change.recorded, str) or not isinstance(change.now, str):
+    recorded, now = change.recorded, change.now
+    if not isinstance(recorded, str) or not isinstance(now, str):
         return None
-    for kind, pattern in _VOLATILE:
-        if pattern.sub("", change.recorded) == pattern.sub("", change.now):
-            return kind, pattern
-    return None
+    differing = [found for found in _VOLATILE if found[1].findall(recorded) != found[1].findall(now)]
+    together = re.compile("|".join(pattern.pattern for _, pattern in differing))
+    several = (" and ".join(kind for kind, _ in differing), together)
+    kinds = [*differing, several] if len(differing) > 1 else differing
+    return next((kind for kind in kinds if kind[1].sub("", recorded) == kind[1].sub("", now)), None)
 
 
 def _walk(recorded: Any, now: Any, *, path: str, group: str, meaning: Meaning = NO_MEANING) -> list[Change]:
