@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from pytest_agentreplay.cassette import Cassette
 from pytest_agentreplay.counts import say_count
-from pytest_agentreplay.dialects import Dialects, Message
+from pytest_agentreplay.dialects import Dialects, Message, text_in
 from pytest_agentreplay.heads import media_type_of
 from pytest_agentreplay.projections.timeline import Deed, Moment, read_story, total
 from pytest_agentreplay.records import CompactionStep, Entry, PermissionStep, Response, ToolStep, Usage
@@ -154,7 +154,7 @@ def _tokens(usage: Usage | None) -> str:
 def _spoken(moment: Moment) -> Iterable[tuple[str, str, str]]:
     """Yield who spoke, what, and its style."""
     for message in moment.heard:
-        yield from ((message.role, line, "dim") for line in _lines_of(message))
+        yield from ((speaker, line, "dim") for speaker, line in _heard(message))
     for message in moment.reply.messages:
         yield from ((message.role, line, "green") for line in _lines_of(message))
     step, response = moment.step, moment.step.response
@@ -164,6 +164,14 @@ def _spoken(moment: Moment) -> Iterable[tuple[str, str, str]]:
         yield "answer", response.content.decode("utf-8", "replace"), "red"
     elif moment.reply.error is not None:
         yield "error", moment.reply.error, "red"
+
+
+def _heard(message: Message) -> Iterable[tuple[str, str]]:
+    """Yield who says what in a message; results of tools are the tools' own words, whoever brings them."""
+    if message.is_spelled_out and message.tool_results:
+        yield from (("tool", text_in(result.content) or _as_text(result.content)) for result in message.tool_results)
+    else:
+        yield from ((message.role, line) for line in _lines_of(message))
 
 
 def _lines_of(message: Message) -> Iterable[str]:

@@ -16,6 +16,7 @@ from pytest_agentreplay.dialects.vocabulary import (
     ToolResult,
     count_echoes,
     read_events,
+    text_in,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "installed_dialects",
     "load_dialects",
     "read_events",
+    "text_in",
 ]

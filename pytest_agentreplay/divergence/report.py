@@ -102,7 +102,7 @@ def report_changed(
         title = f"{what}: call {scene.place + 1} is not in the recording."
     body = _asked_lines(asked, says if exhausted or not changes else None)
     if changes and not exhausted:
-        body += [f"  nearest   {nearest}, {alike:.0%} alike"]
+        body += [f"  nearest   {nearest}, {min(alike, 0.99):.0%} alike"]
         body += [f"  served    {served}"] if served else []
         body += ["", *_change_lines(changes, scene.words)]
     elif not exhausted:

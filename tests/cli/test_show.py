@@ -14,7 +14,7 @@ from pytest_agentreplay.cli import main
 from pytest_agentreplay.records import TransportError
 from tests.support.openai import completion
 from tests.support.openai_responses import calls, response, says, thinks
-from tests.support.tapes import EVENTS, RESPONSES, Told, chat, write_cassette, write_partial
+from tests.support.tapes import ANTHROPIC, EVENTS, RESPONSES, Told, chat, write_cassette, write_partial
 
 ASK = {"role": "user", "content": "what is 6 x 7?"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "multiply", "arguments": '{"a": 6, "b": 7}'}}
@@ -78,6 +78,28 @@ def test_each_step_has_one_line_of_facts_and_one_for_each_thing_said(tmp_path: P
     assert spoken[2].startswith("2  model  openai chat m  lane ")
     assert spoken[3] == "   tool       42"
     assert spoken[4] == "   assistant  It is 42."
+
+
+def test_results_of_tools_are_shown_as_the_tools_said_them_in_every_format(
+    tmp_path: Path, show: Callable[..., str]
+) -> None:
+    blocks: list[dict[str, Any]] = [
+        {"type": "tool_result", "tool_use_id": "t1", "content": "18C, sunny"},
+        {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "text", "text": "20C"}]},
+        {"type": "tool_result", "tool_use_id": "t3", "content": [{"type": "image", "source": {}}], "is_error": True},
+    ]
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": blocks}]}
+    answer = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Warm."}]}
+    cassette = write_cassette(tmp_path / "it.jsonl", [Told(body, answer, url=ANTHROPIC)])
+
+    spoken = [line.split(maxsplit=1) for line in show(cassette).splitlines()[6:10]]
+
+    assert spoken == [
+        ["tool", "18C, sunny"],
+        ["tool", "20C"],
+        ["tool", '[{"type": "image", "source": {}}]'],
+        ["assistant", "Warm."],
+    ]
 
 
 def test_a_piped_timeline_is_plain_text(tmp_path: Path, show: Callable[..., str]) -> None:
