@@ -192,8 +192,13 @@ def _has_letters_and_digits(value: str) -> bool:
 
 
 def _written_forms(value: str) -> set[str]:
-    """Return a value as it is and as the text of a JSON document has it."""
-    return {value, *(json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))}
+    """Return a value as it is, as the text of a JSON document has it, and as one inside such a text."""
+    once = _escaped(value)
+    return {value, *once, *(twice for form in once for twice in _escaped(form))}
+
+
+def _escaped(value: str) -> set[str]:
+    return {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
 
 
 def _entropy(value: str) -> float:
