@@ -49,7 +49,7 @@ class Stats:
     """What a set of cassettes holds.
 
     ``messages`` are kept once and sent as often as ``references`` says.  ``outcomes`` counts how runs ended; ``calls``
-    and the tokens are by provider and model.
+    and the tokens are by provider and model; calls whose answer names no tokens are counted in ``without_tokens``.
     """
 
     cassettes: int = 0
@@ -62,6 +62,7 @@ class Stats:
     calls: Counter[str] = field(default_factory=Counter)
     input_tokens: Counter[str] = field(default_factory=Counter)
     output_tokens: Counter[str] = field(default_factory=Counter)
+    without_tokens: Counter[str] = field(default_factory=Counter)
     oldest: str | None = None
     newest: str | None = None
 
@@ -172,6 +173,9 @@ def _count_call(step: Any, stats: Stats) -> None:
     model = body.fields.get("model", "") if isinstance(body, JsonBody) else ""
     name = f"{step.provider} {model}".rstrip() if isinstance(step, ModelStep) else "http"
     stats.calls[name] += 1
-    if step.usage is not None:
-        stats.input_tokens[name] += step.usage.input_tokens or 0
-        stats.output_tokens[name] += step.usage.output_tokens or 0
+    usage = step.usage
+    if usage is None or usage.input_tokens is usage.output_tokens is None:
+        stats.without_tokens[name] += 1
+    else:
+        stats.input_tokens[name] += usage.input_tokens or 0
+        stats.output_tokens[name] += usage.output_tokens or 0

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from pytest_agentreplay.canonical import content_hash, parse_json
 from pytest_agentreplay.cassette import lines
 from pytest_agentreplay.errors import CassetteError
+from pytest_agentreplay.filenames import SUFFIX
 from pytest_agentreplay.records import (
     FORMAT_VERSION,
     Entry,
@@ -41,6 +42,7 @@ _RECORD_AGAIN = (
     "Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'."
 )
 _ANOTHER_FILE = f"{_RECORD_AGAIN} If it never was one, name another file."
+_NO_CASSETTES_NAME = f"Name a cassette, NAME{SUFFIX}, or a test, FILE::TEST."
 _NO_CASSETTE = "this is not an agent cassette, or its first line was changed"
 _HEAD = b'{"kind":'
 
@@ -148,7 +150,7 @@ class _Loader:
         if not row.startswith(_HEAD) and not _HEAD.startswith(row):
             self.line = 1
             self._check_markers(row)
-            self._refuse(_NO_CASSETTE, _ANOTHER_FILE)
+            self._refuse_another_file()
 
     def _read(self, row: bytes) -> None:
         self._check_markers(row)
@@ -170,6 +172,11 @@ class _Loader:
         else:
             self._refuse(f"a line of kind {kind!r} is not expected here", _RECORD_AGAIN)
 
+    def _refuse_another_file(self) -> NoReturn:
+        if self.path.suffix == SUFFIX:
+            self._refuse(_NO_CASSETTE, _ANOTHER_FILE)
+        self._refuse("this is not an agent cassette", _NO_CASSETTES_NAME)
+
     def _check_markers(self, row: bytes) -> None:
         if row.startswith(_CONFLICT_MARKERS):
             self._refuse("a git conflict marker", "Resolve the conflict: keep one side whole, or record again.")
@@ -182,7 +189,7 @@ class _Loader:
             fault, fields = "the line is not JSON", None
         if fields is None:
             if self.start is None:
-                self._refuse(_NO_CASSETTE, _ANOTHER_FILE)
+                self._refuse_another_file()
             self._refuse(fault, _RECORD_AGAIN)
         return fields
 

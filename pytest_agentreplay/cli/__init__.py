@@ -35,10 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _app(args=arguments, prog_name="agentreplay", standalone_mode=False)
         sys.stdout.flush()
     except _UsageError as error:
-        return _fail(f"{error.format_message()}\nsee agentreplay --help")  # type: ignore[attr-defined]
+        return _fail(f"{error.format_message()}\nsee {_command_of(error)} --help")  # type: ignore[attr-defined]
     except AgentReplayError as error:
         return _fail(str(error))
     return int(status or ExitCode.FINE)
+
+
+def _command_of(error: Exception) -> str:
+    """Return the command whose arguments an error of usage is about."""
+    context = getattr(error, "ctx", None)
+    return "agentreplay" if context is None else str(context.command_path)
 
 
 def _fail(message: str) -> int:

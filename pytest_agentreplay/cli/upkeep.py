@@ -132,10 +132,17 @@ def _stats_lines(stats: Stats) -> Iterable[str]:
     if stats.oldest:
         yield f"recorded    {stats.oldest} to {stats.newest}"
     for name, count in sorted(stats.calls.items()):
-        tokens = ""
-        if name != "http":
-            tokens = f", {stats.input_tokens[name]:,} tokens in, {stats.output_tokens[name]:,} out"
+        tokens = "" if name == "http" else f", {_tokens_of(name, stats)}"
         yield f"  {name}: {say_count(count, 'call')}{tokens}"
+
+
+def _tokens_of(name: str, stats: Stats) -> str:
+    """Return the tokens of a model's calls, and how many calls they leave out: sums of what answers say alone."""
+    unknown = stats.without_tokens[name]
+    if unknown == stats.calls[name]:
+        return "tokens unknown"
+    known = f"{stats.input_tokens[name]:,} tokens in, {stats.output_tokens[name]:,} out"
+    return known + (f", unknown for {say_count(unknown, 'call')}" if unknown else "")
 
 
 def _stats_as_json(stats: Stats) -> dict[str, Any]:
@@ -149,14 +156,19 @@ def _stats_as_json(stats: Stats) -> dict[str, Any]:
         "outcomes": dict(stats.outcomes),
         "oldest": stats.oldest,
         "newest": stats.newest,
-        "calls": {
-            name: {
-                "count": count,
-                "input_tokens": stats.input_tokens[name],
-                "output_tokens": stats.output_tokens[name],
-            }
-            for name, count in sorted(stats.calls.items())
-        },
+        "calls": {name: _calls_as_json(name, stats) for name in sorted(stats.calls)},
+    }
+
+
+def _calls_as_json(name: str, stats: Stats) -> dict[str, int | None]:
+    """Return the calls of one model; tokens are ``None`` where no answer names them."""
+    count, unknown = stats.calls[name], stats.without_tokens[name]
+    is_known = unknown < count
+    return {
+        "count": count,
+        "input_tokens": stats.input_tokens[name] if is_known else None,
+        "output_tokens": stats.output_tokens[name] if is_known else None,
+        "without_tokens": unknown,
     }
 
 

@@ -1,6 +1,6 @@
 """The first difference between a live run and its recording, as text a person can act on."""
 
-from pytest_agentreplay.divergence.callsite import find_call_site
+from pytest_agentreplay.divergence.callsite import Place, find_call_site, find_places
 from pytest_agentreplay.divergence.changes import (
     ABSENT,
     NO_MEANING,
@@ -25,11 +25,13 @@ __all__ = [
     "NO_MEANING",
     "Change",
     "Meaning",
+    "Place",
     "Scene",
     "Words",
     "alike",
     "find_call_site",
     "find_changes",
+    "find_places",
     "find_value_changes",
     "report_changed",
     "report_missing",

@@ -15,13 +15,13 @@ import pytest
 from pytest_agentreplay.errors import (
     AgentReplayError,
     ConfigurationError,
-    ReplayDivergenceException,
     ReplayDivergenceWarning,
     ReplayStop,
 )
 from pytest_agentreplay.plugin import options, state
 from pytest_agentreplay.plugin.alike import CHANGE, SharedReports
 from pytest_agentreplay.plugin.attempts import ATTEMPT, INTERRUPTIONS, Attempt
+from pytest_agentreplay.plugin.failures import repeated_error, stop_behind, words_of
 from pytest_agentreplay.plugin.goldens import Goldens, event_snapshot, mermaid_snapshot
 from pytest_agentreplay.plugin.state import agent_state, agent_state_seed, agent_store
 from pytest_agentreplay.plugin.summary import ATTRIBUTE, Summary
@@ -195,10 +195,10 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     attempt = item.stash.get(ATTEMPT, None)
-    error = _repeated(call.excinfo.value) if call.excinfo is not None else None
+    error = repeated_error(call.excinfo.value) if call.excinfo is not None else None
     if isinstance(error, ReplayStop | AgentReplayError) and report.failed:
-        report.longrepr = _words_of(error, attempt)
-        change = getattr(_stop_behind(error) or error, "change", None)
+        report.longrepr = words_of(error, attempt)
+        change = getattr(stop_behind(error) or error, "change", None)
         if change is not None and attempt is not None and attempt.session is not None:
             setattr(report, CHANGE, [change, attempt.session.player.test])
     capture = item.config.stash.get(_CAPTURE, None)
@@ -225,7 +225,9 @@ def agent_run(request: pytest.FixtureRequest, agent_config: dict[str, Any], agen
     """The run of a marked test: its hash chain, turns and usage so far."""
     item = request.node
     if item.get_closest_marker(options.MARKER) is None:
-        raise pytest.UsageError(f"{item.nodeid} uses agent_run without @pytest.mark.{options.MARKER}")
+        raise ConfigurationError(
+            f"{item.nodeid} uses agent_run without @pytest.mark.{options.MARKER}; put the marker on it"
+        )
     from pytest_agentreplay.plugin.capture import run_of
 
     session = item.config.stash[_CAPTURE].open(item, folder=agent_cassette_dir, fixture=agent_config)
@@ -249,7 +251,7 @@ def _stop_if_diverged(item: pytest.Item, error: BaseException | None) -> None:
     """Raise the divergence that a test met, whatever became of it on the way up."""
     __tracebackhide__ = True
     session = item.stash[ATTEMPT].session
-    stopped = (session.player.stopped if session is not None else None) or _stop_behind(error)
+    stopped = (session.player.stopped if session is not None else None) or stop_behind(error)
     if stopped is not None and error is not stopped and not isinstance(error, INTERRUPTIONS):
         raise stopped from error
 
@@ -258,30 +260,6 @@ def _kept_errors(item: pytest.Item) -> list[Any]:
     """Return what a unittest case raised: it keeps that to itself, and pytest puts it in the place of what we raise."""
     kept: list[Any] | None = getattr(item, "_excinfo", None)
     return [] if kept is None else kept
-
-
-def _stop_behind(error: BaseException | None) -> ReplayStop | None:
-    """Return the stop whose ``Exception`` twin an error is."""
-    cause = error.__cause__ if isinstance(error, ReplayDivergenceException) else None
-    return cause if isinstance(cause, ReplayStop) else None
-
-
-def _repeated(error: BaseException) -> BaseException:
-    """Return the error that a group holds again and again, as where a fixture's teardown ends with what it met."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    first, *others = (_stop_behind(one) or one for one in error.exceptions)
-    return first if all(other is first for other in others) else error
-
-
-def _words_of(error: BaseException, attempt: Attempt | None) -> str:
-    """Return what a report says of one of our errors: all of it, the first time in a test."""
-    name, text = type(_stop_behind(error) or error).__name__, str(error)
-    if attempt is not None and attempt.reported == text:
-        return f"{name}: {text.splitlines()[0]}\n\n  The same divergence again; it is reported in full once."
-    if attempt is not None:
-        attempt.reported = text
-    return f"{name}: {text}"
 
 
 def _judge(session: Session, item: pytest.Item, *, phases: tuple[Phase, ...], passed: bool) -> None:

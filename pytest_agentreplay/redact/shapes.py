@@ -6,6 +6,7 @@ expressions are written for precision, since a redaction in ordinary prose would
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -119,6 +120,9 @@ DEFAULT_JSON_NAMES: frozenset[str] = frozenset(
 )
 
 _SECRET_VARIABLE = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+# Names that end so say that the value is itself a secret, whatever it is made of; a password may also be plain words.
+_OUTRIGHT_VARIABLE = re.compile(r"(?:secret|token|(?:api|access|secret)_?key)$", re.IGNORECASE)
+_PASSWORD_VARIABLE = re.compile(r"(?:passw(?:or)?d|passphrase|(?:^|_)pass)$", re.IGNORECASE)
 _SHORTEST_VALUE = 16
 _LEAST_ENTROPY = 3.0  # bits a character: words and repeated letters stay below, generated keys lie above
 
@@ -142,13 +146,10 @@ def named_in_text(names: Iterable[str]) -> tuple[re.Pattern[str], ...]:
 def looks_like_key(value: str) -> bool:
     """Return whether a value has the look of a generated key: long, one word, mixed, and of high entropy."""
     return (
-        len(value) >= _SHORTEST_VALUE
-        and re.fullmatch(r"[A-Za-z0-9._~+/=:-]+", value) is not None
-        and not value.startswith(("/", "~", "."))
-        and "://" not in value
-        and any(letter.isdigit() for letter in value)
-        and any(letter.isalpha() for letter in value)
-        and _entropy(value) >= _LEAST_ENTROPY
+        re.fullmatch(r"[A-Za-z0-9._~+/=:-]+", value) is not None
+        and not value.startswith(("~", "."))
+        and _has_letters_and_digits(value)
+        and _is_long_and_varied(value)
     )
 
 
@@ -157,16 +158,47 @@ def environment_secrets(
 ) -> tuple[tuple[str, str], ...]:
     """Return names and values of the variables that hold secrets, the longest value first.
 
-    Those are, unless ``by_look`` is off, the variables named like secrets whose value looks like a key, so that one set
-    to ``test`` rewrites no prose, and those ``named`` by the user, whatever they hold.
+    Those are, unless ``by_look`` is off, the variables named like secrets whose value is no ordinary text, so that one
+    set to ``test`` rewrites no prose, and those ``named`` by the user, whatever they hold.  A value that JSON writes
+    with escapes comes in each of its forms.
     """
     chosen = set(named)
     found = [
-        (name, value)
+        (name, form)
         for name, value in environment.items()
-        if value and (name in chosen or (by_look and _SECRET_VARIABLE.search(name) and looks_like_key(value)))
+        if value and (name in chosen or (by_look and _is_secret(name, value)))
+        for form in _written_forms(value)
     ]
-    return tuple(sorted(found, key=lambda pair: (-len(pair[1]), pair[0])))
+    return tuple(sorted(found, key=lambda pair: (-len(pair[1]), pair[0], pair[1])))
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Return whether a variable is named like a secret and holds what is too long and too varied for ordinary text."""
+    if _PASSWORD_VARIABLE.search(name):
+        return _is_long_and_varied(value)
+    if _OUTRIGHT_VARIABLE.search(name):
+        return _is_long_and_varied(value) and _has_letters_and_digits(value) and not re.search(r"\s", value)
+    return _SECRET_VARIABLE.search(name) is not None and looks_like_key(value)
+
+
+def _is_long_and_varied(value: str) -> bool:
+    """Return whether a value is long enough and mixed enough for a secret, and neither a path nor a URL."""
+    is_place = value.startswith(("/", "~/", "./", "../")) or "://" in value
+    return len(value) >= _SHORTEST_VALUE and not is_place and _entropy(value) >= _LEAST_ENTROPY
+
+
+def _has_letters_and_digits(value: str) -> bool:
+    return any(letter.isdigit() for letter in value) and any(letter.isalpha() for letter in value)
+
+
+def _written_forms(value: str) -> set[str]:
+    """Return a value as it is, as the text of a JSON document has it, and as one inside such a text."""
+    once = _escaped(value)
+    return {value, *once, *(twice for form in once for twice in _escaped(form))}
+
+
+def _escaped(value: str) -> set[str]:
+    return {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
 
 
 def _entropy(value: str) -> float:

@@ -337,25 +337,38 @@ def test_what_cannot_be_read_is_one_line_on_stderr(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "complaint", "command"),
     [
-        ([], "Missing command"),
-        (["show"], "Missing argument 'TAPE'"),
-        (["shwo"], "No such command 'shwo'"),
-        (["show", "a.jsonl", "b.jsonl"], "unexpected extra argument"),
-        (["show", "--yaml", "a.jsonl"], "No such option"),
+        ([], "Missing command", "agentreplay"),
+        (["show"], "Missing argument 'TAPE'", "agentreplay show"),
+        (["shwo"], "No such command 'shwo'", "agentreplay"),
+        (["show", "a.jsonl", "b.jsonl"], "unexpected extra argument", "agentreplay show"),
+        (["show", "--yaml", "a.jsonl"], "No such option", "agentreplay show"),
     ],
 )
 def test_a_command_that_cannot_be_meant_is_one_line_on_stderr(
-    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], complaint: str, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = main(arguments)
 
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
     assert complaint in err
-    assert err.endswith("; see agentreplay --help\n")
+    assert err.endswith(f"; see {command} --help\n")
     assert err.count("\n") == 1
+
+
+def test_a_file_that_is_named_as_no_cassette_is_told_how_a_tape_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "test_some.py"
+    path.write_text("def test_it(): pass\n", encoding="utf-8")
+
+    status = main(["show", str(path)])
+
+    assert status == 2
+    advice = "Name a cassette, NAME.jsonl, or a test, FILE::TEST"
+    assert capsys.readouterr().err == f"agentreplay: {path}:1: this is not an agent cassette; {advice}\n"
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,6 +139,7 @@ def test_loading_it_imports_nothing_heavy(suite: Suite, addition: tuple[str, ...
         "pytest_agentreplay.plugin",
         "pytest_agentreplay.plugin.alike",
         "pytest_agentreplay.plugin.attempts",
+        "pytest_agentreplay.plugin.failures",
         "pytest_agentreplay.plugin.goldens",
         "pytest_agentreplay.plugin.options",
         "pytest_agentreplay.plugin.paths",

@@ -142,6 +142,37 @@ def test_a_key_in_an_answer_matches_where_the_agent_sends_it_back(suite: Suite, 
     assert_no_trace_of_the_key(suite)
 
 
+@pytest.mark.parametrize("password", ["Winter2026!Winter", 'p@ss"w0rd\\2026&prod', "correct horse bättery staple"])
+def test_a_password_of_the_environment_is_not_written_and_matches_where_it_is_sent_back(
+    suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    provider.respond = lambda seen: chat_answer(json.dumps({"log in with": password}))
+    monkeypatch.setenv("DB_PASSWORD", password)
+    suite.write(
+        """
+        import os
+        import pytest
+        from agent import ask, get
+        from urllib.parse import quote
+
+        @pytest.mark.agent_cassette
+        def test_it():
+            answer = ask("log in with " + os.environ["DB_PASSWORD"])
+            ask("hello", {"role": "assistant", "content": answer}, "use it")
+            get("/login?with=" + quote(os.environ["DB_PASSWORD"]))
+        """
+    )
+
+    suite.record()
+    provider.stop()
+    suite.run().assert_outcomes(passed=1)
+
+    text = suite.cassette().read_text(encoding="utf-8")
+    forms = [password, json.dumps(password)[1:-1], json.dumps(json.dumps(password))[2:-2]]
+    assert [form for form in forms if form in text] == []
+    assert "env-DB_PASSWORD" in text
+
+
 def test_a_secret_header_of_an_answer_is_not_written(suite: Suite, provider: Provider) -> None:
     def respond(seen: Seen) -> Answer:
         answer = echo(seen)

@@ -285,7 +285,29 @@ def test_stats_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     stats = json.loads(capsys.readouterr().out)
     assert code == 0
     assert (stats["cassettes"], stats["exchanges"], stats["outcomes"]) == (2, 3, {"ok": 2})
-    assert stats["calls"] == {"openai m": {"count": 3, "input_tokens": 30, "output_tokens": 15}}
+    assert stats["calls"] == {"openai m": {"count": 3, "input_tokens": 30, "output_tokens": 15, "without_tokens": 0}}
+
+
+def test_stats_tell_how_many_calls_name_no_tokens(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
+    answer = {"type": "message", "role": "assistant", "content": []}
+    usage = {"input_tokens": 1000, "output_tokens": 7}
+    metered, silent = Told(asked, answer | {"usage": usage}, url=ANTHROPIC), Told(asked, answer, url=ANTHROPIC)
+    write_cassette(folder / "cassettes" / "some.jsonl", [metered, silent])
+    write_cassette(folder / "cassettes" / "none.jsonl", [silent])
+
+    main(["stats", "cassettes/some.jsonl"])
+    main(["stats", "cassettes/none.jsonl"])
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    main(["stats", "cassettes/none.jsonl", "--json"])
+
+    assert lines == [
+        "  anthropic claude: 2 calls, 1,000 tokens in, 7 out, unknown for 1 call",
+        "  anthropic claude: 1 call, tokens unknown",
+    ]
+    assert json.loads(capsys.readouterr().out)["calls"] == {
+        "anthropic claude": {"count": 1, "input_tokens": None, "output_tokens": None, "without_tokens": 1}
+    }
 
 
 def test_stats_of_an_unfinished_recording_say_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -538,6 +538,62 @@ def test_values_of_secret_variables_are_redacted_and_short_ones_are_not() -> Non
     assert redacted == "a test of [redacted:env-MY_API_KEY] in /etc/keys/one-1.pem x"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DB_PASSWORD", "verysecretpw1234"),
+        ("DB_PASSWORD", "Zx9Kq2mPv7Lr4TnB"),
+        ("DB_PASSWORD", "Winter2026!Winter"),
+        ("PGPASSWORD", "p@ssw0rd-2026-prod"),
+        ("REDIS_PASSWD", "correcthorsebattery"),
+        ("KEY_PASSPHRASE", "correct horse battery staple"),
+        ("DB_PASS", "a(b)c#d$e%f^g&h*"),
+        ("smtp_password", 'quoted"and\\slashed'),
+        ("DJANGO_SECRET_KEY", "x#9$w@k2!q^r&7*b(z)m"),
+        ("AZURE_CLIENT_SECRET", "q8~7Q.a_b!c2d3e4f5"),
+    ],
+)
+def test_a_variable_named_as_a_secret_hides_whatever_is_too_long_for_ordinary_text(name: str, value: str) -> None:
+    redactor = redactor_for(environment={name: value})
+    token = f"[redacted:env-{name}]"
+
+    assert redactor.text(f"log in with {value}, please") == f"log in with {token}, please"
+    assert redactor.text(json.dumps({"login": value})) == json.dumps({"login": token})
+    assert find_leak({"a": f"see {value}"}, redactor) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PASSWORD", "test"),
+        ("POSTGRES_PASSWORD", "postgres"),
+        ("POSTGRES_PASSWORD", "postgrespostgres"),
+        ("DB_PASSWORD", "verysecretpw123"),
+        ("DB_PASSWORD", "/run/secrets/db_password_1"),
+        ("PASSWORD_HINT", "the name of my first dog"),
+        ("PASSWORD_RESET_URL", "https://example.com/reset/1"),
+        ("TOKEN", "true"),
+        ("BOS_TOKEN", "<|begin_of_text|>"),
+        ("SECRET", "development"),
+        ("SECRET", "development-environment"),
+        ("SECRET", "the plan of 12 October"),
+        ("GIT_AUTHOR_EMAIL", "a.writer2@example.com"),
+        ("TOKENIZER", "claude-sonnet, of 2025"),
+        ("COMPASS", "north by north west"),
+    ],
+)
+def test_a_variable_that_holds_ordinary_text_rewrites_none(name: str, value: str) -> None:
+    redactor = redactor_for(environment={name: value})
+
+    assert redactor.text(f"so {value} it is") == f"so {value} it is"
+
+
+def test_a_variable_that_the_user_names_is_hidden_however_short_it_is() -> None:
+    redactor = redactor_for(variables=["DB_PASSWORD"], environment={"DB_PASSWORD": "hunter2!"})
+
+    assert redactor.text("log in with hunter2!") == "log in with [redacted:env-DB_PASSWORD]"
+
+
 # The last look
 
 
