@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from pydantic import ValidationError
-
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.player import Approve, Policy
 from pytest_agentreplay.projections.costs import spent
@@ -151,18 +149,18 @@ class AgentRun:
         """
         registry = installed_registry()
         scope = registry.scope() if registry else Scope()
-        try:
-            step = CompactionStep(
-                tokens_before=tokens_before,
-                tokens_after=tokens_after,
-                summary=self._session.reader.rules.redactor.value(summary),
-                dropped_messages=dropped_messages,
-            )
-        except ValidationError as error:
-            told = error.errors()[0]
-            raise ConfigurationError(
-                f"agent_run.compaction: {told['loc'][0]}={told['input']!r}: {told['msg']}"
-            ) from error
+        counts = {"tokens_before": tokens_before, "tokens_after": tokens_after, "dropped_messages": dropped_messages}
+        for name, count in counts.items():
+            if count is not None and (type(count) is not int or count < 0):
+                raise ConfigurationError(f"agent_run.compaction: {name}={count!r} must be a count")
+        if not isinstance(summary, str | None):
+            raise ConfigurationError(f"agent_run.compaction: summary={summary!r} must be a text")
+        step = CompactionStep(
+            tokens_before=tokens_before,
+            tokens_after=tokens_after,
+            summary=self._session.reader.rules.redactor.value(summary),
+            dropped_messages=dropped_messages,
+        )
         self._session.player.note(step, lane_name=scope.lane, parent=scope.parent)
 
     @property

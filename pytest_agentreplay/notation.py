@@ -72,15 +72,17 @@ def check_host(host: str) -> None:
     _check_one(host, what="host")
     address = re.fullmatch(_ADDRESS, host)
     meant = next(filter(None, address.groups()), "") if address else host
-    if meant != host or "/" in host or host.count(":") == 1:
-        hint = f"; write {meant!r}" if meant not in ("", host) else ""
+    has_port = host.count(":") == 1 and not re.fullmatch(r"[0-9A-Fa-f*?]+:\*", host)  # that is a network of IPv6
+    if meant != host or "/" in host or has_port:
+        is_network = re.fullmatch(r"[\d.]+/\d+", host)
+        hint = f"; write {meant!r}" if meant not in ("", host) and not is_network else ""
         raise ConfigurationError(f"{host!r} is no host: a scheme, a port or a path is no part of it{hint}")
 
 
 def check_background(place: str) -> None:
     """Refuse what is no ``HOST`` or ``HOST/PATH``."""
     _check_one(place, what="host or host/path")
-    bare = place.rpartition("://")[2]
+    bare = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*://", "", place)
     if bare != place:
         hint = f"; write {bare!r}" if bare else ""
         raise ConfigurationError(f"{place!r} is no host or host/path: a scheme is no part of it{hint}")

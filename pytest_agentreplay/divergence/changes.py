@@ -76,7 +76,8 @@ _VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
         "a date in words",
         re.compile(
             r"(?:\b[A-Z][a-z]+day,? )?\b(?:\d{1,2}(?:st|nd|rd|th)? )?"
-            r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?(?: \d{1,2}(?:st|nd|rd|th)?)?,? \d{4}\b"
+            r"\b(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
+            r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\.?(?: \d{1,2}(?:st|nd|rd|th)?)?,? \d{4}\b"
         ),
     ),
     ("a UUID", re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")),

@@ -162,13 +162,13 @@ def _assemble(title: str, scene: Scene, *, body: Iterable[str], advice: Iterable
 
 
 def _asked_lines(asked: str, says: str | None) -> list[str]:
-    return [f"  asked     {asked}", *([f"  says      {says}"] if says else [])]
+    return [f"  asked     {asked}", *([_clip(f"  says      {says[:_WIDTH]}", may_be_long=False)] if says else [])]
 
 
-def _clip(line: str) -> str:
+def _clip(line: str, *, may_be_long: bool = True) -> str:
     # A name or a value may hold anything; what would end the line or cannot be printed is shown as its escape.
     line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
-    is_to_copy = any(sign in line for sign in _TO_COPY)
+    is_to_copy = may_be_long and any(sign in line for sign in _TO_COPY)
     return line if len(line) <= _WIDTH or is_to_copy else line[: _WIDTH - 1] + "…"
 
 

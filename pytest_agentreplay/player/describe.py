@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_agentreplay.canonical import content_hash
+from pytest_agentreplay.dialects import text_in
 from pytest_agentreplay.divergence import (
     ABSENT,
     NO_MEANING,
@@ -235,14 +236,14 @@ def _request_line(request: Request) -> str:
 
 
 def _says(asked: Asked) -> str | None:
-    """Return the last message of a request, ``None`` where it has no conversation."""
+    """Return who says what in the last message of a request, ``None`` where that is nothing to be read."""
     message = asked.message_at(-1)
     if message is None:
         return None
-    results = [result.content for result in message.tool_results]
+    results = [text_in(result.content) for result in message.tool_results]
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
-    said = message.text or ", ".join(calls) or json.dumps(results, ensure_ascii=False, default=str)
-    return f"{message.role}: {' '.join(said.split())}"
+    said = " ".join((message.text or ", ".join(filter(None, results)) or ", ".join(calls)).split())
+    return f"{'tool' if results else message.role}: {said}" if said else None
 
 
 def _last_words(step: ExchangeStep) -> str:

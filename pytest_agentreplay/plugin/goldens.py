@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agentreplay.settings import DEFAULT_RECORD_MODE, DEFAULT_REPLAY_MODE, RECORD_MODES
+from pytest_agentreplay.plugin.attempts import ATTEMPT
+from pytest_agentreplay.settings import DEFAULT_REPLAY_MODE, Settings
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -43,17 +44,18 @@ def _require_syrupy(request: pytest.FixtureRequest) -> None:
         pytest.fail(f"{request.fixturename} needs syrupy's pytest plugin, {said}", pytrace=False)
 
 
-def _update_command(config: pytest.Config, test: str) -> str:
+def _update_command(item: pytest.Item, test: str) -> str:
     """Return the command that writes a golden anew, and the recording that it is of.
 
     A failing test does not replace a cassette: what it recorded is gone on from, and nobody pays for it twice.  A run
     that the recording did not answer alone is recorded anew, or the next one would differ from recording and golden.
     """
-    if (config.getoption("agent_replay", default=None) or DEFAULT_REPLAY_MODE) != DEFAULT_REPLAY_MODE:
-        return shlex.join(["pytest", test, "--record-mode=rewrite", "--snapshot-update"])
-    policy = RECORD_MODES.get(config.getoption("record_mode", default=None) or DEFAULT_RECORD_MODE)
-    mode = ["--record-mode=new_episodes"] if policy is not None and policy.records_unknown else []
-    return shlex.join(["pytest", test, *mode, "--snapshot-update"])
+    attempt = item.stash.get(ATTEMPT, None)
+    session = attempt.session if attempt is not None else None
+    settings = session.settings if session is not None else Settings()
+    mode = "rewrite" if settings.replay != DEFAULT_REPLAY_MODE else "new_episodes"
+    is_recorded = mode == "rewrite" or settings.recording.records_unknown
+    return shlex.join(["pytest", test, *([f"--record-mode={mode}"] if is_recorded else []), "--snapshot-update"])
 
 
 class Goldens:
@@ -75,7 +77,8 @@ class Goldens:
         if not is_golden(golden):
             return None
         # pytest would cut the assertion's own text after some lines, so what there is to say has a section of its own.
-        command = _update_command(config, node_from_here(config, golden.test_location.nodeid))
+        item = golden.test_location.item
+        command = _update_command(item, node_from_here(config, item.nodeid))
         self._explained += explain_failure(golden, command=command, folder=config.invocation_params.dir)
         return [f"the run {op} its golden; see 'golden' below"]
 

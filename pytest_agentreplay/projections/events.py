@@ -21,6 +21,7 @@ the test where that is not the call.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -70,8 +71,7 @@ def event_stream(
 
     ``times`` adds when each began and how long it took, in seconds; ``costs`` the tokens, and dollars where they are
     known, of each turn; ``hashes`` the request hash of each turn and tool call.  ``dialects`` reads the provider's
-    formats, by default all that are installed.  Arguments, results and values are the tape's own: copy an event deeply
-    before you change anything in it.  Raises nothing for a tape that could be loaded.
+    formats, by default all that are installed.  Raises nothing for a tape that could be loaded.
     """
     wanted = {"timing": times, "usage": costs, "cost_usd": costs, "hash": hashes}
     more = [name for name, is_wanted in wanted.items() if is_wanted]
@@ -157,7 +157,7 @@ class _Stream:
         elif step.kind == "permission":
             yield "permission", {**_told({"call": self._names.of(deed)}), **_fields(step)}
         elif step.kind == "value":
-            yield "value", {"name": step.name, "value": step.value}
+            yield "value", {"name": step.name, "value": _own(step.value)}
         elif step.kind == "error":
             yield "error", {**_told({"during": step.error_phase}), "type": step.type, "message": step.message}
         elif step.kind == "approval" or step.kind == "compaction":
@@ -173,8 +173,14 @@ def _name_of_run(start: RunStart) -> str | None:
 def _came_of(step: ToolStep | ToldCall) -> _Plain:
     if step.error is not None:
         error = {"type": step.error.type.rpartition(":")[2], "message": step.error.message}
-        return {"arguments": step.arguments, "error": error}
-    return {"arguments": step.arguments, "result": step.result, **({"is_error": True} if step.is_error else {})}
+        return {"arguments": _own(step.arguments), "error": error}
+    outcome = {"arguments": _own(step.arguments), "result": _own(step.result)}
+    return {**outcome, "is_error": True} if step.is_error else outcome
+
+
+def _own(value: Any) -> Any:
+    """Return a value that can be changed, as to normalise a golden, and the tape's stays what it is."""
+    return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
 
 def _failure_of(moment: Moment) -> _Plain:

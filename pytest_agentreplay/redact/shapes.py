@@ -122,7 +122,9 @@ DEFAULT_JSON_NAMES: frozenset[str] = frozenset(
 _SECRET_VARIABLE = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 # Names that end so say that the value is itself a secret, whatever it is made of; a password may also be plain words.
 _OUTRIGHT_VARIABLE = re.compile(r"(?:secret|token|(?:api|access|secret)_?key)$", re.IGNORECASE)
-_PASSWORD_VARIABLE = re.compile(r"(?:passw(?:or)?d|passphrase|(?:^|_)pass)$", re.IGNORECASE)
+_PASSWORD_VARIABLE = re.compile(r"(?:passw(?:or)?d|passphrase|(?:^|_)pass|_pwd)$", re.IGNORECASE)
+# How a path begins; a generated key may begin with a slash as well.
+_PLACE = re.compile(r"(?:~|\.\.?)?/(?:[a-z._][\w.-]*|Users|Volumes|Library|Applications)/|(?:~|\.\.?)/|[A-Za-z]:[\\/]")
 _SHORTEST_VALUE = 16
 _LEAST_ENTROPY = 3.0  # bits a character: words and repeated letters stay below, generated keys lie above
 
@@ -147,7 +149,7 @@ def looks_like_key(value: str) -> bool:
     """Return whether a value has the look of a generated key: long, one word, mixed, and of high entropy."""
     return (
         re.fullmatch(r"[A-Za-z0-9._~+/=:-]+", value) is not None
-        and not value.startswith(("~", "."))
+        and not value.startswith(("~", ".", "/"))
         and _has_letters_and_digits(value)
         and _is_long_and_varied(value)
     )
@@ -183,7 +185,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 def _is_long_and_varied(value: str) -> bool:
     """Return whether a value is long enough and mixed enough for a secret, and neither a path nor a URL."""
-    is_place = value.startswith(("/", "~/", "./", "../")) or "://" in value
+    is_place = _PLACE.match(value) is not None or "://" in value
     return len(value) >= _SHORTEST_VALUE and not is_place and _entropy(value) >= _LEAST_ENTROPY
 
 

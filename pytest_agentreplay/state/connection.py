@@ -12,13 +12,25 @@ from typing import Literal, TypeAlias
 from pytest_agentreplay.errors import StoreFileError
 from pytest_agentreplay.state.statements import SCHEMA, SQL, migrations
 
-__all__ = ["APPLICATION_ID", "DAMAGED", "FROM_A_COPY", "MEMORY", "Durability", "connect", "damage", "upgrade"]
+__all__ = [
+    "APPLICATION_ID",
+    "DAMAGED",
+    "FROM_ANOTHER",
+    "FROM_A_COPY",
+    "MEMORY",
+    "NO_DATABASE",
+    "Durability",
+    "connect",
+    "damage",
+    "upgrade",
+]
 
 Durability: TypeAlias = Literal["fast", "durable"]
 
 MEMORY = ":memory:"
 APPLICATION_ID = 0x41475354  # "AGST", where SQLite keeps what a file is for
 DAMAGED = "the file is damaged"
+NO_DATABASE = "the file is no SQLite database: it is no state store, or its beginning is damaged"
 FROM_A_COPY = "Take a copy from before; what is left can be read with sqlite3's .recover."
 
 # In WAL mode NORMAL syncs at checkpoints alone: a power cut can lose the last commits, never the order or the file.
@@ -29,6 +41,7 @@ _PAUSE = 0.005  # seconds, between two tries to open a file that is busy
 _SMALLEST = 512  # bytes, of an SQLite file with anything in it
 _MAGIC = b"SQLite format 3\0"  # what each begins with
 _ANOTHER = "Name another file; one that is not there yet is made."
+FROM_ANOTHER = f"{_ANOTHER} Of a store, take a copy from before."
 
 
 def connect(path: str, *, durability: Durability, timeout: float) -> sqlite3.Connection:
@@ -78,15 +91,17 @@ def _refuse_place(path: str) -> None:
         raise StoreFileError(f"there is no folder {str(place.parent)!r}", path=path, remedy="Make it first.")
     if place.is_dir():
         raise StoreFileError("this is a folder", path=path, remedy="Name a file; one that is not there yet is made.")
-    if not _MAGIC.startswith(_first_bytes(place)):
-        fault = "the file is no SQLite database: it is no state store, or its beginning is damaged"
-        raise StoreFileError(fault, path=path, remedy=f"{_ANOTHER} Of a store, take a copy from before.")
     if place.exists() and 0 < place.stat().st_size < _SMALLEST:  # SQLite would begin anew in it
+        if not _MAGIC.startswith(_first_bytes(place)):
+            raise StoreFileError(NO_DATABASE, path=path, remedy=FROM_ANOTHER)
         raise damage(path, f"{place.stat().st_size} bytes are left")
 
 
 def _first_bytes(place: Path) -> bytes:
-    """Return how a file begins; nothing where it is not there, or where SQLite will say why it cannot be read."""
+    """Return how a file begins that is too small for a store; nothing where SQLite will say why it cannot be read.
+
+    A store's file is never opened by hand: closing it would take the locks away that this process's connections hold.
+    """
     try:
         with place.open("rb") as file:
             return file.read(len(_MAGIC))

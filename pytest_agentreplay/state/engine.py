@@ -16,7 +16,16 @@ from types import TracebackType
 from typing import Any, TypeAlias, get_args
 
 from pytest_agentreplay.errors import InvalidInputError, StateError, StoreFileError
-from pytest_agentreplay.state.connection import DAMAGED, FROM_A_COPY, MEMORY, Durability, connect, damage
+from pytest_agentreplay.state.connection import (
+    DAMAGED,
+    FROM_A_COPY,
+    FROM_ANOTHER,
+    MEMORY,
+    NO_DATABASE,
+    Durability,
+    connect,
+    damage,
+)
 from pytest_agentreplay.state.statements import SQL, Statement, past_statement
 
 __all__ = ["Engine", "Row"]
@@ -24,7 +33,7 @@ __all__ = ["Engine", "Row"]
 Row: TypeAlias = tuple[Any, ...]
 
 _FAULTS: tuple[tuple[str, str, str], ...] = (
-    ("SQLITE_NOTADB", "the beginning of the file is damaged", FROM_A_COPY),
+    ("SQLITE_NOTADB", NO_DATABASE, FROM_ANOTHER),
     ("SQLITE_CORRUPT", DAMAGED, FROM_A_COPY),
     ("SQLITE_READONLY", "the file cannot be written", "Give write permission on the file and on its folder."),
     ("SQLITE_CANTOPEN", "the file cannot be opened", "Its folder must exist, and be writable."),

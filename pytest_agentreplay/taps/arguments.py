@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ def as_json(value: Any, *, tool: str, parameter: str) -> Any:
 def check_ignored(function: Callable[..., Any], ignored: object, *, tool: str) -> None:
     """Refuse to leave out what is no argument of a tool.  Raises :class:`ConfigurationError`."""
     if (
-        isinstance(ignored, str)
+        isinstance(ignored, str | Iterator | Mapping)  # the second is used up by looking at it
         or not isinstance(ignored, Iterable)
         or not all(isinstance(one, str) for one in ignored)
     ):

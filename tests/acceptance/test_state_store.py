@@ -176,6 +176,33 @@ def test_a_writer_killed_thirty_times_loses_nothing_that_it_acknowledged(tmp_pat
         assert len(written) >= sum(acknowledged) >= 30
 
 
+ANOTHER_PROCESS = """
+import sys
+from pytest_agentreplay.state import open_store
+
+with open_store(sys.argv[1]) as store:
+    for number in range(300):
+        store.kv.put(f"other {number}", "x" * 200)
+    print(store.kv.get("own"))
+"""
+
+
+def test_a_store_that_is_opened_twice_keeps_what_other_processes_must_not_take_away(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with open_store(path) as store:
+        store.kv.put("own", 1)
+        with open_store(path):  # nothing that is opened and closed by hand, or the locks of the first are gone
+            pass
+        seen = []
+        for number in (2, 3):
+            store.kv.put("own", number)
+            seen.append(run(ANOTHER_PROCESS, path))
+
+    with open_store(path) as store:
+        assert (seen, store.kv.get("own"), store.kv.get("other 299")) == ([2, 3], 3, "x" * 200)
+        store.verify()
+
+
 ACKNOWLEDGING = """
 import os, sys
 from pytest_agentreplay.state import open_store

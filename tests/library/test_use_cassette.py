@@ -312,8 +312,10 @@ def test_an_answer_with_an_error_status_is_recorded_and_served(path: Path, desk:
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"tokens_before": "many"}, "agent_run.compaction: tokens_before='many': Input should be a valid integer"),
-        ({"summary": 5}, "agent_run.compaction: summary=5: Input should be a valid string"),
+        ({"tokens_before": "many"}, "agent_run.compaction: tokens_before='many' must be a count"),
+        ({"tokens_after": -5}, "agent_run.compaction: tokens_after=-5 must be a count"),
+        ({"dropped_messages": True}, "agent_run.compaction: dropped_messages=True must be a count"),
+        ({"summary": 5}, "agent_run.compaction: summary=5 must be a text"),
     ],
 )
 def test_a_compaction_that_a_tape_cannot_keep_is_refused_by_what_is_wrong(

@@ -211,11 +211,14 @@ def test_a_failing_golden_prints_the_events_that_differ_then_the_file_and_the_co
     assert golden_section(result) == CHANGED
 
 
-def test_the_command_of_a_golden_whose_run_the_recording_did_not_answer_alone_records_it_anew(suite: Suite) -> None:
+@pytest.mark.parametrize("option", ["--agent-replay=hybrid", "-o agent_replay=hybrid"])
+def test_the_command_of_a_golden_whose_run_the_recording_did_not_answer_alone_records_it_anew(
+    suite: Suite, option: str
+) -> None:
     suite.write(PIN)
     update(suite)
     suite.write(PIN.replace("one", "two"))
-    failed = suite.run("--agent-replay=hybrid")
+    failed = suite.run(*option.split())
     [command] = [line for line in golden_section(failed).splitlines() if line.startswith("  pytest ")]
 
     updated = suite.run(*shlex.split(command)[1:])

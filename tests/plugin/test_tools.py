@@ -538,6 +538,7 @@ def test_a_generator_is_refused_when_it_is_decorated(source: str) -> None:
         ({"name": 5}, "recorded_tool: name=5 must be a string"),
         ({"subagent": 1}, "recorded_tool: subagent=1 must be True or False"),
         ({"ignore_arguments": "db"}, "recorded_tool: ignore_arguments='db' must be a tuple of names"),
+        ({"ignore_arguments": {"db": 1}}, "recorded_tool: ignore_arguments={'db': 1} must be a tuple of names"),
         ({"ignore_arguments": 5}, "recorded_tool: ignore_arguments=5 must be a tuple of names"),
         ({"ignore_arguments": (5,)}, "recorded_tool: ignore_arguments=(5,) must be a tuple of names"),
         (
@@ -558,6 +559,13 @@ def test_options_that_cannot_be_meant_are_refused_when_a_tool_is_decorated(
         recorded_tool(**options)(look)
 
     assert str(caught.value) == message
+
+
+def test_names_that_are_used_up_by_being_looked_at_are_refused() -> None:
+    from pytest_agentreplay import ConfigurationError, recorded_tool
+
+    with pytest.raises(ConfigurationError, match="must be a tuple of names"):
+        recorded_tool(ignore_arguments=iter(["db"]))(lambda db: db)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("tool", [lambda city, **rest: city, dict, lambda db, city: city])

@@ -30,9 +30,11 @@ from pytest_agentreplay.settings import DEFAULT_BACKGROUND
         (check_host, "::1"),
         (check_host, "fe80::1%eth0"),
         (check_host, "fe80::*"),
+        (check_host, "fd00:*"),
         (check_host, "bücher.example"),
         (check_background, "api.example.com"),
         (check_background, "localhost:4318/v1/traces/"),
+        (check_background, "example.com/to?url=http://other.example.com"),
         *((check_background, place) for place in DEFAULT_BACKGROUND),
         (check_header, "X-Tenant"),
         (check_header, "x_tenant.2"),
@@ -69,6 +71,11 @@ def test_what_holds_more_than_a_host_is_refused_with_the_host(host: str, meant: 
         check_host(host)
 
     assert str(caught.value) == (f"{host!r} is no host: a scheme, a port or a path is no part of it; write {meant!r}")
+
+
+def test_a_network_is_refused_and_no_single_address_is_advised_for_it() -> None:
+    with pytest.raises(ConfigurationError, match="of it$"):
+        check_host("10.0.0.0/8")
 
 
 @pytest.mark.parametrize(

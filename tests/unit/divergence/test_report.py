@@ -82,6 +82,13 @@ def test_another_address_is_reported_with_what_may_have_set_it(now: str, *, is_a
     assert ("another address: is a base URL" in report) == is_another
 
 
+def test_what_a_request_says_is_cut_whatever_it_says() -> None:
+    report = report_missing(SCENE, asked="POST https://a/", says=f"user: run pytest before you {'think ' * 2_000}")
+
+    assert max(len(line) for line in report.splitlines()) <= 100
+    assert "  says      user: run pytest before you think" in report
+
+
 def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_command() -> None:
     reports = [
         _changed(Change("$.a", 1, 2, "body")),

@@ -19,6 +19,7 @@ import pytest
 
 from pytest_agentreplay.errors import StoreFileError
 from pytest_agentreplay.state import Store, open_store
+from pytest_agentreplay.state.connection import NO_DATABASE
 from pytest_agentreplay.state.engine import Engine
 
 EXPECTED_KEYS = 30
@@ -112,7 +113,7 @@ def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -
 
     assert (text.read_bytes(), other.read_bytes()) == before
     assert str(of_text.value).splitlines() == [
-        f"{text}: the file is no SQLite database: it is no state store, or its beginning is damaged",
+        f"{text}: {NO_DATABASE} (file is not a database)",
         "  Name another file; one that is not there yet is made. Of a store, take a copy from before.",
     ]
     assert str(of_other.value).splitlines() == [
