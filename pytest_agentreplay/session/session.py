@@ -33,6 +33,7 @@ from pytest_agentreplay.player import (
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Entry, ExchangeStep, Phase, RunEnd, RunStart, ToolStep
+from pytest_agentreplay.session.endings import failed_end
 from pytest_agentreplay.session.tapes import Tapes
 from pytest_agentreplay.settings import Settings
 
@@ -49,8 +50,10 @@ _USER_AGENT = re.compile(r"([A-Za-z][\w.-]*(?:/Python)?)[/ ]v?(\d[\w.+-]*)")
 class Outcome:
     """What a session did with its cassette.
 
-    ``exchanges`` and ``tools`` count what was served or recorded, ``resumed`` what was taken over from an unfinished
-    recording at ``partial``, which is named when it is still there, and ``torn`` says what could not be; ``dropped``
+    ``exchanges`` and ``tools`` count what was served or recorded; of a recording that is kept, what a run that goes on
+    from it takes over, and ``failed`` what it asks for again.  ``resumed`` and ``resumed_tools`` count what was taken
+    over from an unfinished recording at ``partial``, which is named when it is still there, and ``torn`` says what
+    could not be; ``dropped``
     are recorded steps that a new recording left out, ``unplayed`` the positions of those that a replay did not ask for.
     A run that ``continued`` its cassette left ``tape``, with as many steps ``made`` live.
     """
@@ -59,7 +62,9 @@ class Outcome:
     path: Path
     exchanges: int
     tools: int = 0
+    failed: int = 0
     resumed: int = 0
+    resumed_tools: int = 0
     torn: str | None = None
     partial: Path | None = None
     dropped: tuple[str, ...] = ()
@@ -172,22 +177,35 @@ class Session:
         return self._close_recording(self.recording, passed=passed)
 
     def _close_recording(self, recording: Recording, *, passed: bool) -> Outcome:
-        tools = sum(isinstance(step, ToolStep) for step in recording.entries)
-        done = Outcome("nothing", self.path, len(recording.exchanges), tools=tools)
-        holds_something = bool(done.exchanges or tools)
+        exchanges, tools = _count(recording.entries)
+        done = Outcome("nothing", self.path, exchanges, tools=tools)
+        holds_something = bool(exchanges or tools)
         if holds_something and self._adds_nothing(passed=passed):
             recording.discard()
             return replace(done, action="replayed")
-        done = replace(done, resumed=self._tapes.resumed)
+        resumed = self._tapes.resumed
+        if resumed is not None:
+            exchanges, tools = _count(resumed.steps)
+            done = replace(done, resumed=exchanges, resumed_tools=tools)
         if holds_something and self._is_worth_closing(passed=passed):
             self._put_in_place(recording, passed=passed)
             return replace(done, action="recorded", torn=self._tapes.torn, dropped=self._dropped())
-        if holds_something or done.resumed:
+        if holds_something or resumed is not None:
             recording.leave()
         else:
             recording.discard()  # notes without anything to go with
         kept = recording.partial if recording.partial.exists() else None
-        return replace(done, action="kept" if holds_something else "nothing", partial=kept)
+        return replace(self._as_kept(done), partial=kept) if holds_something else replace(done, partial=kept)
+
+    def _as_kept(self, done: Outcome) -> Outcome:
+        """Return the outcome of an unfinished recording: what its file holds, as the next run counts it."""
+        assert self.recording is not None
+        resumed = self._tapes.resumed
+        waiting = [resumed.steps[position] for position in resumed.unplayed()] if resumed is not None else []
+        steps = [*waiting, *self.recording.entries]
+        exchanges, tools = _count(steps)
+        failed = len(failed_end(steps))
+        return replace(done, action="kept", exchanges=exchanges - failed, tools=tools, failed=failed)
 
     def _close_replay(self, continuation: Recording | None, *, passed: bool) -> Outcome:
         """Close a replay; what it went on to do live is put in place beside the cassette, which stays as it is."""
@@ -232,6 +250,12 @@ class Session:
             for position in source.unplayed()
             if isinstance(step := source.steps[position], ExchangeStep | ToolStep)
         )
+
+
+def _count(steps: Sequence[Entry]) -> tuple[int, int]:
+    """Return how many steps are exchanges, and how many the calls of tools."""
+    calls = [isinstance(step, ToolStep) for step in steps if isinstance(step, ExchangeStep | ToolStep)]
+    return calls.count(False), calls.count(True)
 
 
 def shown_path(path: Path) -> str:
