@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from pytest_agentreplay.cassette import Cassette
-from pytest_agentreplay.records import Entry, ExchangeStep, ToolStep
+from pytest_agentreplay.records import Entry, ExchangeStep
 
 __all__ = ["failed_end", "without_failed_end"]
 
@@ -19,14 +19,15 @@ __all__ = ["failed_end", "without_failed_end"]
 _NOT_NOW = frozenset({401, 402, 403, 407, 408, 409, 425, 429})
 
 
-def failed_end(steps: Iterable[Entry]) -> list[Entry]:
+def failed_end(steps: Iterable[Entry]) -> list[ExchangeStep]:
     """Return the failed exchanges that steps, in the order in which they were completed, end in; the last stands first.
 
-    A failure that an answer or a tool's call came after is none of them: the client tried again, or the agent went on
-    from it some other way, and does so again when it is served.
+    A failure that an answer came after is none of them: the client tried again, or the agent turned to another model,
+    and does so again when it is served.  A tool's call is no such answer, what the agent did in need, say: it stays,
+    and is left out of the recording where the agent does not need it any more.
     """
-    calls = [step for step in steps if isinstance(step, ExchangeStep | ToolStep)]
-    return list(takewhile(_has_failed, reversed(calls)))
+    exchanges = [step for step in steps if isinstance(step, ExchangeStep)]
+    return list(takewhile(_has_failed, reversed(exchanges)))
 
 
 def without_failed_end(tape: Cassette) -> Cassette:
@@ -35,8 +36,6 @@ def without_failed_end(tape: Cassette) -> Cassette:
     return replace(tape, entries=tuple(step for step in tape.entries if id(step) not in left_out))
 
 
-def _has_failed(step: Entry) -> bool:
-    if not isinstance(step, ExchangeStep):
-        return False
+def _has_failed(step: ExchangeStep) -> bool:
     response = step.response
     return step.error is not None or response is None or response.status in _NOT_NOW or response.status >= 500

@@ -233,6 +233,40 @@ def test_what_failed_at_the_end_of_an_unfinished_recording_is_asked_again(suite:
     suite.run().assert_outcomes(passed=1)
 
 
+def test_a_failure_is_asked_again_also_where_the_agent_called_a_tool_in_its_need(
+    suite: Suite, provider: Provider
+) -> None:
+    provider.respond = failing_at("one", BROKEN)
+    suite.write(
+        """
+        import pytest
+        from agent import ask
+        from pytest_agentreplay import recorded_tool
+
+        @recorded_tool
+        def escalate() -> str:
+            return "a ticket"
+
+        @pytest.mark.agent_cassette
+        def test_it():
+            try:
+                answer = ask("one")
+            except Exception:
+                answer = escalate()
+            assert answer == "echo: one"
+        """
+    )
+    failing = suite.run("--record-mode=once")
+    provider.respond = echo
+
+    result = suite.run("--record-mode=once")
+
+    assert f"kept: {PARTIAL} (0 exchanges, 1 tool call; 1 failed one will be asked again)" in said(failing)[-1]
+    result.assert_outcomes(passed=1)
+    assert "dropped what was not played: tool escalate" in said(result)[-1]
+    suite.run().assert_outcomes(passed=1)
+
+
 def test_a_recording_that_met_nothing_but_failures_is_begun_again(suite: Suite, provider: Provider) -> None:
     provider.respond = failing_at("one", BROKEN)
     write(suite, "one")
