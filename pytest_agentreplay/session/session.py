@@ -33,7 +33,7 @@ from pytest_agentreplay.player import (
 from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Entry, ExchangeStep, Phase, RunEnd, RunStart, ToolStep
-from pytest_agentreplay.session.endings import failed_end
+from pytest_agentreplay.session.endings import doubt_about, failed_end
 from pytest_agentreplay.session.tapes import Tapes
 from pytest_agentreplay.settings import Settings
 
@@ -168,6 +168,16 @@ class Session:
             self.player.warn(str(unplayed))
             return None
         return unplayed
+
+    def doubt(self) -> str | None:
+        """Return what the report of a failing run says of the cassette it was served from, if a failing run made it."""
+        player = self.player
+        tape = player.recorded.tape if player.recorded else None
+        is_live = self.recording is not None and self.recording.added > 0
+        is_served = player.served > 0 or player.tools.played > 0 or player.stopped is not None
+        if not isinstance(tape, Cassette) or not self._tapes.failed_before or is_live or not is_served:
+            return None
+        return doubt_about(tape, test=player.test, words=player.words, goes_on=player.is_recording)
 
     def close(self, *, passed: bool) -> Outcome:
         """Stop taking requests; put a recording in place, or keep what there is of it."""

@@ -12,7 +12,7 @@ from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.locks import Lock
 from pytest_agentreplay.player import Recorded, recorded_for
 from pytest_agentreplay.reader import Reader
-from pytest_agentreplay.session.endings import without_failed_end
+from pytest_agentreplay.session.endings import has_failed, without_failed_end
 from pytest_agentreplay.session.start import About, start_of
 from pytest_agentreplay.settings import Settings
 
@@ -25,7 +25,7 @@ class Tapes:
 
     A recording that ``continues`` the sources leaves the cassette as it is; it is put in place if something went live,
     or if the run ``keeps`` it anyway.  ``resumed`` is what is taken over from an unfinished recording, ``torn`` says
-    what of it could not be; ``failed_before`` is what the cassette says: a run that passes puts it right.
+    what of it could not be; ``failed_before`` is what the cassette says: a recording that passes puts it right.
     """
 
     sources: Sequence[Recorded] = ()
@@ -56,6 +56,7 @@ def tapes_to_continue(tape: Cassette, *, onto: Path | None, name: str, reader: R
         recording=_continuation(tape, onto, reader=reader, name=name) if onto is not None else None,
         continues=onto is not None,
         keeps=keeps,
+        failed_before=has_failed(tape),
     )
 
 
@@ -75,7 +76,7 @@ def tapes_to_record(
         recording=recording,
         resumed=resumed if resumed and resumed.steps else None,
         torn=torn,
-        failed_before=bool(tape and tape.end and tape.end.outcome == "failed"),
+        failed_before=tape is not None and has_failed(tape),
     )
 
 
