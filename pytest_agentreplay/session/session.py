@@ -28,9 +28,9 @@ from pytest_agentreplay.player import (
     Player,
     Policy,
     Unobserved,
+    describe,
     in_order_of_tape,
 )
-from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Entry, ExchangeStep, Phase, RunEnd, RunStart, ToolStep
 from pytest_agentreplay.session.endings import doubt_about, failed_end
@@ -55,7 +55,8 @@ class Outcome:
     over from an unfinished recording at ``partial``, which is named when it is still there, and ``torn`` says what
     could not be; ``dropped``
     are recorded steps that a new recording left out, ``unplayed`` the positions of those that a replay did not ask for.
-    A run that ``continued`` its cassette left ``tape``, with as many steps ``made`` live.
+    A run that ``continued`` its cassette left ``tape``, with as many steps ``made`` live.  ``given_up`` says of each
+    request that the agent gave up that it is not recorded; a run that goes on from a recording that is kept asks again.
     """
 
     action: Action
@@ -71,6 +72,7 @@ class Outcome:
     unplayed: tuple[int, ...] = ()
     tape: Path | None = None
     made: int = 0
+    given_up: tuple[str, ...] = ()
 
 
 class Session:
@@ -183,8 +185,13 @@ class Session:
         """Stop taking requests; put a recording in place, or keep what there is of it."""
         self.is_open = False
         if self.recording is None or self.player.continues:
-            return self._close_replay(self.recording, passed=passed)
-        return self._close_recording(self.recording, passed=passed)
+            done = self._close_replay(self.recording, passed=passed)
+        else:
+            done = self._close_recording(self.recording, passed=passed)
+        if done.action == "kept" or self.player.stopped is not None:  # which ends what is in flight as well
+            return done
+        given_up = self.player.given_up.values()
+        return replace(done, given_up=tuple(describe.given_up(asked, test=self.player.test) for asked in given_up))
 
     def _close_recording(self, recording: Recording, *, passed: bool) -> Outcome:
         exchanges, tools = _count(recording.entries)
@@ -255,7 +262,7 @@ class Session:
 
     def _dropped(self) -> tuple[str, ...]:
         return tuple(
-            short_name(step)
+            describe.short_name(step)
             for source in self.player.sources
             for position in source.unplayed()
             if isinstance(step := source.steps[position], ExchangeStep | ToolStep)
