@@ -25,8 +25,8 @@ def failed_end(steps: Iterable[Entry]) -> list[ExchangeStep]:
     """Return the failed exchanges that steps, in the order in which they were completed, end in; the last stands first.
 
     A failure that an answer came after is none of them: the client tried again, or the agent turned to another model,
-    and does so again when it is served.  A tool's call is no such answer, what the agent did in need, say: it stays,
-    and is left out of the recording where the agent does not need it any more.
+    and does so again when it is served.  A tool's call is no such answer: one that was made for want of an answer stays
+    on the tape, and is dropped with what is not played where the run does without it.
     """
     exchanges = [step for step in steps if isinstance(step, ExchangeStep)]
     return list(takewhile(_is_failure, reversed(exchanges)))
