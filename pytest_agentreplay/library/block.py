@@ -20,6 +20,7 @@ from pytest_agentreplay.records import Phase
 from pytest_agentreplay.session import About, Outcome, Session, open_session, shown_path
 from pytest_agentreplay.settings import Layer, Settings, resolve_settings
 from pytest_agentreplay.taps.installation import installed_taps
+from pytest_agentreplay.taps.reach import UnrecordedTrafficWarning
 
 __all__ = ["CassetteBlock", "settings_of", "use_cassette"]
 
@@ -110,7 +111,8 @@ class CassetteBlock:
             stopped = None if is_interrupted else session.judge(_PHASES, passed=error is None)
             self.outcome = session.close(passed=error is None and stopped is None)
         try:
-            _warn(session.player.take_warnings())
+            differed = map(ReplayDivergenceWarning, session.player.take_warnings())
+            _warn([*differed, *map(UnrecordedTrafficWarning, self.outcome.given_up)])
         finally:
             if stopped is not None and stopped is not error:
                 raise stopped from error
@@ -124,11 +126,11 @@ class CassetteBlock:
         self.__exit__(kind, error, traceback)
 
 
-def _warn(reports: Iterable[str]) -> None:
-    """Warn of what differed, at the line outside this package that the block or the run stands in."""
+def _warn(found: Iterable[Warning]) -> None:
+    """Give warnings at the line outside this package that the block or the run stands in."""
     frame: FrameType | None = sys._getframe()
     level = 0
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
-    for report in reports:
-        warnings.warn(ReplayDivergenceWarning(report), stacklevel=level + 1)
+    for warning in found:
+        warnings.warn(warning, stacklevel=level + 1)

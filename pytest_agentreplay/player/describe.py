@@ -36,6 +36,7 @@ __all__ = [
     "exhausted",
     "fingerprint",
     "form_of",
+    "given_up",
     "missing",
     "order",
     "short_name",
@@ -85,6 +86,16 @@ def order(scene: Scene, asked: Asked, expected: ExchangeStep | None) -> str:
     """Return the report of a known request at the wrong time."""
     described = f"{_request_line(expected.request)} ({_last_words(expected)})" if expected else None
     return report_order(scene, asked=_request_line(asked.request), expected=described)
+
+
+def given_up(asked: Asked, *, test: str) -> str:
+    """Return what is said of a request that the agent gave up while it was recorded."""
+    line = _request_line(asked.request)
+    named = f"{short_name(asked)} ({line})" if asked.call is not None else line
+    return (
+        f"{named} was given up before it was answered, so it is not recorded, "
+        f"and the replay of {test} will be stopped there"
+    )
 
 
 def calls_in(steps: Iterable[Entry]) -> list[ExchangeStep | ToolStep]:

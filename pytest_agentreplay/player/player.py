@@ -57,6 +57,7 @@ class Player(Run):
     programs: set[str] = field(default_factory=set)  # that were started, and whose requests nobody sees
     served: int = 0
     in_flight: int = 0
+    given_up: dict[str, Asked] = field(default_factory=dict)  # by hash, and not answered since
     policy: Policy | None = None  # asked about calls of tools that are not recorded yet
     approve: Approve | None = None
 
@@ -120,6 +121,7 @@ class Player(Run):
         step = ticket.step(timing=timing, response=kept, error=error, reply=reply)
         with self._lock:
             self.in_flight -= 1
+            self.given_up.pop(ticket.asked.hash, None)
             self._answer(ticket.lane, ticket.asked, None if error else self._reply_in(ticket.asked, kept))
             self.record(step, ticket.asked.messages, mark=ticket.mark)
 
@@ -127,6 +129,8 @@ class Player(Run):
         """Forget a live call that was given up before any answer came."""
         with self._lock:
             self.in_flight -= 1
+            if not self.is_background(ticket.asked.url):
+                self.given_up[ticket.asked.hash] = ticket.asked
             self.observer.abandoned(ticket.mark)
             self._answer(ticket.lane, ticket.asked, None)
 

@@ -201,6 +201,8 @@ def pytest_runtest_makereport(
         change = getattr(stop_behind(error) or error, "change", None)
         if change is not None and attempt is not None and attempt.session is not None:
             setattr(report, CHANGE, [change, attempt.session.player.test])
+    if report.failed and attempt is not None:
+        attempt.doubt(report)
     capture = item.config.stash.get(_CAPTURE, None)
     if call.when == "teardown" and capture is not None:
         setattr(report, ATTRIBUTE, capture.take_outcomes())

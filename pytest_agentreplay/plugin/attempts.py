@@ -21,6 +21,14 @@ class Attempt:
         self.session: Session | None = None
         self.passed = False
         self.reported: str | None = None
+        self._has_doubted = False
+
+    def doubt(self, report: pytest.TestReport) -> None:
+        """Say in the first report of a failure that a failing run recorded the cassette, if one did."""
+        doubt = self.session.doubt() if self.session is not None and not self._has_doubted else None
+        if doubt is not None:
+            self._has_doubted = True
+            report.sections.append(("agent cassette", doubt))
 
 
 ATTEMPT: pytest.StashKey[Attempt] = pytest.StashKey()

@@ -9,7 +9,7 @@ import contextlib
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, wraps
@@ -91,12 +91,12 @@ class Capture:
         self.outcomes.append(_reported(outcome, test=session.player.test, passed=passed))
         recording = session.recording
         is_empty = recording is not None and not outcome.exchanges and not recording.exchanges
-        if is_empty and session.player.programs:
-            warnings.warn(UnrecordedTrafficWarning(_unseen(session)), stacklevel=2)
         if passed:
             self._failed.discard(session.name)
         elif outcome.action == "recorded":
             self._failed.add(session.name)
+        unseen = [_unseen(session)] if is_empty and session.player.programs else []
+        _warn_of([*unseen, *outcome.given_up])
 
     def take_outcomes(self) -> list[ReportedOutcome]:
         """Return what has been done to cassettes since this was asked last, as plain values for a test report."""
@@ -131,6 +131,7 @@ class Capture:
         outcome = shared.end(error) if shared.is_open else None
         if outcome is not None:
             self.outcomes.append(_reported(outcome, test=shared.test, passed=error is None))
+            _warn_of(outcome.given_up)
 
     def _of_attempt(self, name: str, settings: Settings) -> Settings:
         """Let a test that is run again, because it failed while it recorded, record what it did not come to."""
@@ -240,6 +241,12 @@ def run_of(session: Session) -> AgentRun:
     return AgentRun(session)
 
 
+def _warn_of(unrecorded: Iterable[str]) -> None:
+    """Warn of what is not recorded."""
+    for text in unrecorded:
+        warnings.warn(UnrecordedTrafficWarning(text), stacklevel=3)
+
+
 def _unseen(session: Session) -> str:
     programs = ", ".join(sorted(session.player.programs))
     return f"{session.player.test} made no request; what the programs that it started request is not seen: {programs}"
@@ -256,7 +263,9 @@ def _reported(outcome: Outcome, *, test: str, passed: bool) -> ReportedOutcome:
         passed=passed,
         exchanges=outcome.exchanges,
         tools=outcome.tools,
+        failed=outcome.failed,
         resumed=outcome.resumed,
+        resumed_tools=outcome.resumed_tools,
         torn=outcome.torn,
         partial=shown_path(outcome.partial) if outcome.partial else None,
         dropped=list(outcome.dropped),

@@ -26,7 +26,9 @@ class ReportedOutcome(TypedDict):
     passed: bool
     exchanges: int
     tools: int
+    failed: int
     resumed: int
+    resumed_tools: int
     torn: str | None
     partial: str | None
     dropped: list[str]
@@ -98,14 +100,19 @@ def _counted(outcomes: Iterable[ReportedOutcome]) -> str:
 
 
 def _kept(outcome: ReportedOutcome) -> str:
-    tools = f", {say_count(outcome['tools'], 'tool call')}" if outcome["tools"] else ""
-    return say_count(outcome["exchanges"], "exchange") + tools
+    failed = f"; {say_count(outcome['failed'], 'failed one')} will be asked again" if outcome["failed"] else ""
+    return _steps(outcome["exchanges"], outcome["tools"]) + failed
+
+
+def _steps(exchanges: int, tools: int) -> str:
+    return say_count(exchanges, "exchange") + (f", {say_count(tools, 'tool call')}" if tools else "")
 
 
 def _notes(outcome: ReportedOutcome) -> str:
     notes = []
-    if outcome["resumed"]:
-        notes.append(f"resumed from an unfinished recording of {say_count(outcome['resumed'], 'exchange')}")
+    if outcome["resumed"] or outcome["resumed_tools"]:
+        held = _steps(outcome["resumed"], outcome["resumed_tools"])
+        notes.append(f"resumed from an unfinished recording of {held}")
     if outcome["torn"]:
         notes.append(f"its {outcome['torn']}")
     if outcome["dropped"]:

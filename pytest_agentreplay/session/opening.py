@@ -12,6 +12,7 @@ from pytest_agentreplay.locks import Lock
 from pytest_agentreplay.player import Beginning
 from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
 from pytest_agentreplay.redact import redactor_for
+from pytest_agentreplay.session.endings import without_failed_end
 from pytest_agentreplay.session.session import Session
 from pytest_agentreplay.session.start import About
 from pytest_agentreplay.session.tapes import tapes_to_continue, tapes_to_record, tapes_to_replay
@@ -68,12 +69,13 @@ def open_replay(
     Without ``onto`` it writes none, and nothing can go live.
     """
     reader = Reader(_rules_of(settings, dialects, environment))
+    source = without_failed_end(tape) if tape.end is None and settings.replaying.goes_live else tape
     return Session(
         name=name,
         path=tape.path,
         settings=settings,
         reader=reader,
-        tapes=tapes_to_continue(tape, onto=onto, name=name, reader=reader, keeps=True),
+        tapes=tapes_to_continue(source, onto=onto, name=name, reader=reader, keeps=True),
         beginning=beginning,
         words=words,
     )

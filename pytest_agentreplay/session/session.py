@@ -28,11 +28,12 @@ from pytest_agentreplay.player import (
     Player,
     Policy,
     Unobserved,
+    describe,
     in_order_of_tape,
 )
-from pytest_agentreplay.player.describe import short_name
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Entry, ExchangeStep, Phase, RunEnd, RunStart, ToolStep
+from pytest_agentreplay.session.endings import doubt_about, failed_end
 from pytest_agentreplay.session.tapes import Tapes
 from pytest_agentreplay.settings import Settings
 
@@ -49,23 +50,29 @@ _USER_AGENT = re.compile(r"([A-Za-z][\w.-]*(?:/Python)?)[/ ]v?(\d[\w.+-]*)")
 class Outcome:
     """What a session did with its cassette.
 
-    ``exchanges`` and ``tools`` count what was served or recorded, ``resumed`` what was taken over from an unfinished
-    recording at ``partial``, which is named when it is still there, and ``torn`` says what could not be; ``dropped``
+    ``exchanges`` and ``tools`` count what was served or recorded; of a recording that is kept, what a run that goes on
+    from it takes over, and ``failed`` what it asks for again.  ``resumed`` and ``resumed_tools`` count what was taken
+    over from an unfinished recording at ``partial``, which is named when it is still there, and ``torn`` says what
+    could not be; ``dropped``
     are recorded steps that a new recording left out, ``unplayed`` the positions of those that a replay did not ask for.
-    A run that ``continued`` its cassette left ``tape``, with as many steps ``made`` live.
+    A run that ``continued`` its cassette left ``tape``, with as many steps ``made`` live.  ``given_up`` says of each
+    request that the agent gave up that it is not recorded; a run that goes on from a recording that is kept asks again.
     """
 
     action: Action
     path: Path
     exchanges: int
     tools: int = 0
+    failed: int = 0
     resumed: int = 0
+    resumed_tools: int = 0
     torn: str | None = None
     partial: Path | None = None
     dropped: tuple[str, ...] = ()
     unplayed: tuple[int, ...] = ()
     tape: Path | None = None
     made: int = 0
+    given_up: tuple[str, ...] = ()
 
 
 class Session:
@@ -164,30 +171,58 @@ class Session:
             return None
         return unplayed
 
+    def doubt(self) -> str | None:
+        """Return what the report of a failing run says of the cassette it was served from, if a failing run made it."""
+        player = self.player
+        tape = player.recorded.tape if player.recorded else None
+        is_live = self.recording is not None and self.recording.added > 0
+        is_served = player.served > 0 or player.tools.played > 0 or player.stopped is not None
+        if not isinstance(tape, Cassette) or not self._tapes.failed_before or is_live or not is_served:
+            return None
+        return doubt_about(tape, test=player.test, words=player.words, goes_on=player.is_recording)
+
     def close(self, *, passed: bool) -> Outcome:
         """Stop taking requests; put a recording in place, or keep what there is of it."""
         self.is_open = False
         if self.recording is None or self.player.continues:
-            return self._close_replay(self.recording, passed=passed)
-        return self._close_recording(self.recording, passed=passed)
+            done = self._close_replay(self.recording, passed=passed)
+        else:
+            done = self._close_recording(self.recording, passed=passed)
+        if done.action == "kept" or self.player.stopped is not None:  # which ends what is in flight as well
+            return done
+        given_up = self.player.given_up.values()
+        return replace(done, given_up=tuple(describe.given_up(asked, test=self.player.test) for asked in given_up))
 
     def _close_recording(self, recording: Recording, *, passed: bool) -> Outcome:
-        tools = sum(isinstance(step, ToolStep) for step in recording.entries)
-        done = Outcome("nothing", self.path, len(recording.exchanges), tools=tools)
-        holds_something = bool(done.exchanges or tools)
+        exchanges, tools = _count(recording.entries)
+        done = Outcome("nothing", self.path, exchanges, tools=tools)
+        holds_something = bool(exchanges or tools)
         if holds_something and self._adds_nothing(passed=passed):
             recording.discard()
             return replace(done, action="replayed")
-        done = replace(done, resumed=self._tapes.resumed)
+        resumed = self._tapes.resumed
+        if resumed is not None:
+            exchanges, tools = _count(resumed.steps)
+            done = replace(done, resumed=exchanges, resumed_tools=tools)
         if holds_something and self._is_worth_closing(passed=passed):
             self._put_in_place(recording, passed=passed)
             return replace(done, action="recorded", torn=self._tapes.torn, dropped=self._dropped())
-        if holds_something or done.resumed:
+        if holds_something or resumed is not None:
             recording.leave()
         else:
             recording.discard()  # notes without anything to go with
         kept = recording.partial if recording.partial.exists() else None
-        return replace(done, action="kept" if holds_something else "nothing", partial=kept)
+        return replace(self._as_kept(done), partial=kept) if holds_something else replace(done, partial=kept)
+
+    def _as_kept(self, done: Outcome) -> Outcome:
+        """Return the outcome of an unfinished recording: what its file holds, as the next run counts it."""
+        assert self.recording is not None
+        resumed = self._tapes.resumed
+        waiting = [resumed.steps[position] for position in resumed.unplayed()] if resumed is not None else []
+        steps = [*waiting, *self.recording.entries]
+        exchanges, tools = _count(steps)
+        failed = len(failed_end(steps))
+        return replace(done, action="kept", exchanges=exchanges - failed, tools=tools, failed=failed)
 
     def _close_replay(self, continuation: Recording | None, *, passed: bool) -> Outcome:
         """Close a replay; what it went on to do live is put in place beside the cassette, which stays as it is."""
@@ -227,11 +262,17 @@ class Session:
 
     def _dropped(self) -> tuple[str, ...]:
         return tuple(
-            short_name(step)
+            describe.short_name(step)
             for source in self.player.sources
             for position in source.unplayed()
             if isinstance(step := source.steps[position], ExchangeStep | ToolStep)
         )
+
+
+def _count(steps: Sequence[Entry]) -> tuple[int, int]:
+    """Return how many steps are exchanges, and how many the calls of tools."""
+    calls = [isinstance(step, ToolStep) for step in steps if isinstance(step, ExchangeStep | ToolStep)]
+    return calls.count(False), calls.count(True)
 
 
 def shown_path(path: Path) -> str:

@@ -12,6 +12,7 @@ from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.locks import Lock
 from pytest_agentreplay.player import Recorded, recorded_for
 from pytest_agentreplay.reader import Reader
+from pytest_agentreplay.session.endings import has_failed, without_failed_end
 from pytest_agentreplay.session.start import About, start_of
 from pytest_agentreplay.settings import Settings
 
@@ -23,15 +24,15 @@ class Tapes:
     """What a run is served from, the first that knows a request first, and what it writes, if it writes anything.
 
     A recording that ``continues`` the sources leaves the cassette as it is; it is put in place if something went live,
-    or if the run ``keeps`` it anyway.  ``resumed`` counts the steps taken over from an unfinished recording, ``torn``
-    says what of it could not be; ``failed_before`` is what the cassette says: a run that passes puts it right.
+    or if the run ``keeps`` it anyway.  ``resumed`` is what is taken over from an unfinished recording, ``torn`` says
+    what of it could not be; ``failed_before`` is what the cassette says: a recording that passes puts it right.
     """
 
     sources: Sequence[Recorded] = ()
     recording: Recording | None = None
     continues: bool = False
     keeps: bool = False
-    resumed: int = 0
+    resumed: Recorded | None = None
     torn: str | None = None
     failed_before: bool = False
 
@@ -55,6 +56,7 @@ def tapes_to_continue(tape: Cassette, *, onto: Path | None, name: str, reader: R
         recording=_continuation(tape, onto, reader=reader, name=name) if onto is not None else None,
         continues=onto is not None,
         keeps=keeps,
+        failed_before=has_failed(tape),
     )
 
 
@@ -72,9 +74,9 @@ def tapes_to_record(
     return Tapes(
         sources=[resumed, *sources] if resumed else sources,
         recording=recording,
-        resumed=len(resumed.steps) if resumed else 0,
+        resumed=resumed if resumed and resumed.steps else None,
         torn=torn,
-        failed_before=bool(tape and tape.end and tape.end.outcome == "failed"),
+        failed_before=tape is not None and has_failed(tape),
     )
 
 
@@ -101,7 +103,7 @@ def _resume(recording: Recording, reader: Reader) -> tuple[Recorded | None, str 
     """Return what an interrupted recording holds, and what of it cannot be used; go on from it."""
     if not recording.partial.exists() or b"\n" not in recording.partial.read_bytes():
         return None, None  # one that ended before its first line did holds nothing
-    tape = load_cassette(recording.partial, partial=True)
+    tape = without_failed_end(load_cassette(recording.partial, partial=True))
     source = _source(tape, reader)
     recording.resume(source.steps, tape.messages)
     return source, tape.torn

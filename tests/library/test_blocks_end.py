@@ -19,7 +19,9 @@ from pytest_agentreplay import (
     use_cassette,
 )
 from pytest_agentreplay.cassette import partial_path
+from pytest_agentreplay.taps.reach import UnrecordedTrafficWarning
 from tests.support.agent import Desk
+from tests.support.server import Answer
 from tests.support.suite import Provider
 
 
@@ -215,3 +217,17 @@ def test_a_tape_that_cannot_be_written_stops_the_run_at_its_first_step(path: Pat
     with pytest.raises(RecordingFailedError, match="could not be recorded"):  # noqa: SIM117
         with use_cassette(tmp_path / "file" / "run.jsonl", record_mode="once"):
             desk.ask("one")
+
+
+def test_a_request_that_the_block_gave_up_is_warned_of(path: Path, desk: Desk, provider: Provider) -> None:
+    provider.respond = lambda seen: Answer(delay=5.0)
+
+    async def hurried() -> None:
+        async with use_cassette(path, record_mode="once", name="oslo"):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(desk.ask_async("slow"), 0.5)
+
+    with pytest.warns(UnrecordedTrafficWarning, match="was given up .* the replay of oslo will be stopped") as told:
+        asyncio.run(hurried())
+
+    assert [warning.filename for warning in told] == [__file__]

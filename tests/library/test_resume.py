@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from pytest_agentreplay import (
@@ -28,7 +30,7 @@ from pytest_agentreplay import (
 )
 from pytest_agentreplay.cassette import partial_path
 from pytest_agentreplay.records import PermissionStep, ToolStep
-from tests.support.agent import Desk, asking_for
+from tests.support.agent import Desk, asking_for, echo_or_stream
 from tests.support.server import Answer, Seen
 from tests.support.suite import Provider
 
@@ -122,6 +124,20 @@ def test_a_finished_tape_is_resumed_without_going_live(path: Path, desk: Desk, a
     assert (result.turns, asked()) == (0, before)
     assert result.tape is not None
     assert event_stream(load_cassette(result.tape)) == event_stream(load_cassette(path))
+
+
+def test_what_failed_at_the_end_of_an_unfinished_run_is_asked_again(path: Path, desk: Desk, provider: Provider) -> None:
+    provider.respond = lambda seen: Answer(reset=True) if b"two" in seen.body else echo_or_stream(seen)
+    with suppress(httpx.TransportError), use_cassette(path, record_mode="once"):
+        desk.ask("one")
+        desk.ask("two")
+    provider.respond = echo_or_stream
+    provider.seen.clear()
+
+    result = resume(partial_path(path), lambda: [desk.ask("one"), desk.ask("two")])
+
+    assert result.output == ["echo: one", "echo: two"]
+    assert provider.questions == ["two"]
 
 
 def test_a_run_is_resumed_on_an_event_loop(path: Path, desk: Desk, provider: Provider) -> None:

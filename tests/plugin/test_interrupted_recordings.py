@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from tests.support.server import Answer, Seen
-from tests.support.suite import Provider, Suite, echo, failure
+from tests.support.server import Answer, Seen, answer_json
+from tests.support.suite import Provider, Suite, echo, failure, said
 
 LOOP = """
 import os
@@ -166,3 +168,147 @@ def test_a_keyboard_interrupt_keeps_what_was_answered(suite: Suite) -> None:
 
     [kept] = suite.cassettes()
     assert b'"one"' in (suite.path / kept).read_bytes()
+
+
+ASKS = """
+import pytest
+from agent import ask
+from pytest_agentreplay import recorded_tool
+
+@recorded_tool
+def weather(city: str) -> str:
+    return f"sun in {city}"
+
+def ask_again_and_again(text):
+    for _ in range(ATTEMPTS):
+        try:
+            return ask(text)
+        except Exception as error:
+            failure = error
+    raise failure
+
+@pytest.mark.agent_cassette
+def test_it():
+    weather("Oslo")
+    for text in TEXTS:
+        ask_again_and_again(text)
+    THEN
+"""
+BROKEN = Answer(reset=True)
+CASSETTE, PARTIAL = (f"cassettes/test_it/test_it{ending}.jsonl" for ending in ("", ".partial"))
+
+
+def write_asking(suite: Suite, *texts: str, attempts: int, then: str = "pass") -> None:
+    """Write a test that calls a tool, then asks each question, so many times at most."""
+    source = ASKS.replace("TEXTS", repr(texts)).replace("ATTEMPTS", str(attempts))
+    suite.write(source.replace("THEN", then))
+
+
+def failing_at(text: str, answer: Answer, *, times: int = 99) -> Callable[[Seen], Answer]:
+    """Return a provider that fails at a question, so many times, and answers all else."""
+    left = iter([answer] * times)
+    return lambda seen: next(left, echo(seen)) if text in seen.json()["messages"][-1]["content"] else echo(seen)
+
+
+def test_what_failed_at_the_end_of_an_unfinished_recording_is_asked_again(suite: Suite, provider: Provider) -> None:
+    provider.respond = failing_at("two", BROKEN)
+    write_asking(suite, "one", "two", attempts=2)
+    failing = suite.run("--record-mode=once")
+    failing_again = suite.run("--record-mode=once")
+    provider.respond = echo
+    provider.seen.clear()
+
+    resumed = suite.run("--record-mode=once")
+
+    kept = f"  unfinished recording kept: {PARTIAL} (1 exchange, 1 tool call; 2 failed ones will be asked again)"
+    for result in (failing, failing_again):
+        result.assert_outcomes(failed=1)
+        assert said(result)[-1].startswith(kept)
+    resumed.assert_outcomes(passed=1)
+    assert provider.questions == ["two"]
+    taken = "resumed from an unfinished recording of 1 exchange, 1 tool call"
+    assert said(resumed)[-1] == f"  recorded {CASSETTE} ({taken})"
+    assert [line["kind"] for line in suite.lines()].count("model") == 2
+    provider.stop()
+    suite.run().assert_outcomes(passed=1)
+
+
+def test_a_failure_is_asked_again_also_where_the_agent_called_a_tool_in_its_need(
+    suite: Suite, provider: Provider
+) -> None:
+    provider.respond = failing_at("one", BROKEN)
+    suite.write(
+        """
+        import pytest
+        from agent import ask
+        from pytest_agentreplay import recorded_tool
+
+        @recorded_tool
+        def escalate() -> str:
+            return "a ticket"
+
+        @pytest.mark.agent_cassette
+        def test_it():
+            try:
+                answer = ask("one")
+            except Exception:
+                answer = escalate()
+            assert answer == "echo: one"
+        """
+    )
+    failing = suite.run("--record-mode=once")
+    provider.respond = echo
+
+    result = suite.run("--record-mode=once")
+
+    assert f"kept: {PARTIAL} (0 exchanges, 1 tool call; 1 failed one will be asked again)" in said(failing)[-1]
+    result.assert_outcomes(passed=1)
+    assert "dropped what was not played: tool escalate" in said(result)[-1]
+    suite.run().assert_outcomes(passed=1)
+
+
+def test_a_recording_that_met_nothing_but_failures_is_begun_again(suite: Suite, provider: Provider) -> None:
+    provider.respond = failing_at("one", BROKEN)
+    write(suite, "one")
+    failing = suite.run("--record-mode=once")
+    provider.respond = echo
+
+    result = suite.run("--record-mode=once")
+
+    assert f"kept: {PARTIAL} (0 exchanges; 1 failed one will be asked again)" in said(failing)[-1]
+    result.assert_outcomes(passed=1)
+    assert said(result)[-1] == f"  recorded {CASSETTE}"
+    assert suite.cassettes() == [CASSETTE]
+
+
+def test_a_failure_that_an_answer_came_after_is_gone_on_from(suite: Suite, provider: Provider) -> None:
+    provider.respond = failing_at("one", BROKEN, times=1)
+    write_asking(suite, "one", attempts=2, then="__import__('os')._exit(3)")
+    suite.run_apart("--record-mode=once")
+    provider.seen.clear()
+    write_asking(suite, "one", "two", attempts=2)
+
+    result = suite.run("--record-mode=once")
+
+    result.assert_outcomes(passed=1)
+    assert "of 2 exchanges, 1 tool call" in said(result)[-1]
+    assert provider.questions == ["two"]
+
+
+@pytest.mark.parametrize(("status", "is_asked_again"), [(401, True), (429, True), (503, True), (400, False)])
+def test_an_answer_of_a_failing_end_is_asked_for_again_unless_it_is_about_the_request(
+    suite: Suite, provider: Provider, status: int, is_asked_again: bool
+) -> None:
+    write(suite, "one")
+    suite.record()
+    provider.respond = failing_at("two", answer_json({"error": {}}, status=status))
+    write(suite, "one", "two")
+    failing = suite.run("--record-mode=new_episodes")
+    provider.respond = echo
+    provider.seen.clear()
+
+    result = suite.run("--record-mode=new_episodes")
+
+    assert f"unfinished recording kept: {PARTIAL}" in said(failing)[-1]
+    assert provider.questions == (["two"] if is_asked_again else [])
+    result.assert_outcomes(passed=is_asked_again, failed=not is_asked_again)

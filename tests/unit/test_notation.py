@@ -74,7 +74,7 @@ def test_what_holds_more_than_a_host_is_refused_with_the_host(host: str, meant: 
 
 
 def test_a_network_is_refused_and_no_single_address_is_advised_for_it() -> None:
-    with pytest.raises(ConfigurationError, match="of it$"):
+    with pytest.raises(ConfigurationError, match=r"of it$"):
         check_host("10.0.0.0/8")
 
 
