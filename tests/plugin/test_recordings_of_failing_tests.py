@@ -74,7 +74,7 @@ def test_a_divergence_from_it_is_told_with_the_command_that_goes_on(with_a_fault
 
     result = with_a_fault.run("--record-mode=once")
 
-    assert failure(result).startswith("ReplayDivergenceError: Request changed: call 2 ")
+    assert failure(result).startswith("ReplayDivergenceError: Additional request: call 2 ")
     assert told(result) == GO_ON
     with_a_fault.run("--record-mode=new_episodes").assert_outcomes(passed=1)
     assert provider.questions == ["one", "two"]

@@ -82,7 +82,7 @@ def test_warn_fails_where_nothing_recorded_is_left_of_the_conversation(suite: Su
     result = suite.run("--agent-replay=warn")
 
     result.assert_outcomes(failed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*ReplayDivergenceError: Request changed: call 4 is not in the recording.*"])
+    result.stdout.fnmatch_lines(["*ReplayDivergenceError: Additional request: call 4 is not in the recording.*"])
     assert provider.server.connections == asked
 
 
