@@ -21,7 +21,6 @@ the test where that is not the call.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -180,7 +179,9 @@ def _came_of(step: ToolStep | ToldCall) -> _Plain:
 
 def _own(value: Any) -> Any:
     """Return a value that can be changed, as to normalise a golden, and the tape's stays what it is."""
-    return copy.deepcopy(value) if isinstance(value, dict | list) else value
+    if type(value) is dict:
+        return {key: _own(item) for key, item in value.items()}
+    return [_own(item) for item in value] if type(value) is list else value
 
 
 def _failure_of(moment: Moment) -> _Plain:
