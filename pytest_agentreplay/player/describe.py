@@ -251,10 +251,11 @@ def _says(asked: Asked) -> str | None:
     message = asked.message_at(-1)
     if message is None:
         return None
-    results = [text_in(result.content) for result in message.tool_results]
-    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
-    said = " ".join((message.text or ", ".join(filter(None, results)) or ", ".join(calls)).split())
-    return f"{'tool' if results else message.role}: {said}" if said else None
+    results = ", ".join(filter(None, (text_in(result.content) for result in message.tool_results)))
+    calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
+    speaker = "tool" if results and not message.text else message.role
+    said = " ".join((message.text or results or calls).split())
+    return f"{speaker}: {said}" if said else None
 
 
 def _last_words(step: ExchangeStep) -> str:

@@ -53,9 +53,12 @@ def _update_command(item: pytest.Item, test: str) -> str:
     attempt = item.stash.get(ATTEMPT, None)
     session = attempt.session if attempt is not None else None
     settings = session.settings if session is not None else Settings()
-    mode = "rewrite" if settings.replay != DEFAULT_REPLAY_MODE else "new_episodes"
-    is_recorded = mode == "rewrite" or settings.recording.records_unknown
-    return shlex.join(["pytest", test, *([f"--record-mode={mode}"] if is_recorded else []), "--snapshot-update"])
+    mode = []
+    if settings.replay != DEFAULT_REPLAY_MODE:
+        mode = ["--record-mode=rewrite"]
+    elif settings.recording.records_unknown:
+        mode = ["--record-mode=new_episodes"]
+    return shlex.join(["pytest", test, *mode, "--snapshot-update"])
 
 
 class Goldens:

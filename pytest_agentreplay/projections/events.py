@@ -33,11 +33,7 @@ from pytest_agentreplay.projections.names import Names
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.timeline import Moment
 from pytest_agentreplay.projections.transcript import ToldCall
-from pytest_agentreplay.records import (
-    Entry,
-    RunStart,
-    ToolStep,
-)
+from pytest_agentreplay.records import Entry, RunStart, ToolStep
 
 __all__ = ["Event", "event_stream"]
 

@@ -12,9 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, get_type_hints, overload
 
-from pytest_agentreplay.errors import (
-    ConfigurationError,
-)
+from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.settings import check_switch
 from pytest_agentreplay.taps.arguments import SCALARS, as_json, check_ignored
 from pytest_agentreplay.taps.calls import Call, answer, answer_async, open_call
