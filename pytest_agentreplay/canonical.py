@@ -147,8 +147,10 @@ def read_canonical(data: bytes) -> tuple[bytes, Any]:
 
     Raises what :func:`parse_json` does.
     """
-    value = parse_json(data)
+    value, is_plain = parse_document(data)
     canonical = canonical_json(value)
+    if is_plain and write_json(value) == canonical:  # nothing but its spaces was out of order
+        return canonical, value
     try:
         ordered, is_plain = parse_document(canonical)
     except ValueError:  # integers that no double can hold have a suffix there

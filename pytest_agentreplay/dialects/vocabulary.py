@@ -28,6 +28,7 @@ __all__ = [
 
 # What a dialect's functions raise for input that is not of its format, whatever they make of it.
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
+_EVENTS = re.compile(rb"\s*(?:data:|event:|:)")
 
 
 @dataclass(eq=False, slots=True)
@@ -218,8 +219,8 @@ class Dialect:
             reply = self.read_reply(response.content, media_type_of(response.headers))
         except MALFORMED:
             return None
-        is_text = reply is None or isinstance(reply.finish_reason, str | None)
-        return reply if is_text else None
+        ending: Any = reply.finish_reason if reply is not None else None
+        return reply if ending is None or isinstance(ending, str) else None
 
     def provider_of(self, host: str) -> str:
         """Return the provider's OpenTelemetry name by the host that serves this wire format."""
@@ -268,7 +269,7 @@ def text_in(content: Any) -> str:
 
 def looks_like_events(content: bytes, media_type: str) -> bool:
     """Return whether an answer is a server-sent stream, by its media type or, where that is wrong, by its look."""
-    return media_type == "text/event-stream" or content.lstrip().startswith((b"data:", b"event:", b":"))
+    return media_type == "text/event-stream" or _EVENTS.match(content) is not None
 
 
 def read_events(content: bytes) -> Iterable[dict[str, Any]]:

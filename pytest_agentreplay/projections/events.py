@@ -21,7 +21,7 @@ the test where that is not the call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -41,6 +41,7 @@ _Plain: TypeAlias = dict[str, Any]
 
 # How an answer ends when nothing is the matter, in the words of each provider.
 _USUAL_ENDS = frozenset({None, "", "stop", "tool_calls", "function_call", "end_turn", "tool_use", "completed", "STOP"})
+_NESTED = frozenset({dict, list})
 _PLACE = {"kind", "lane", "phase", "parent", "timing", "rank", "tool_use_id"}
 
 
@@ -87,7 +88,8 @@ class _Stream:
             yield Event(_told({"event": "run", "name": _name_of_run(self._start), "task": self._start.task}))
         for happened in self._history:
             place = self._place(happened.step)
-            for kind, values in self._of_moment(happened) if isinstance(happened, Moment) else self._of_deed(happened):
+            told = self._of_moment(happened) if isinstance(happened, Moment) else self._of_deed(happened)
+            for kind, values in told:
                 yield Event({"event": kind, **place, **values}, step=happened.step)
 
     def _place(self, step: Entry | ToldCall) -> _Plain:
@@ -118,7 +120,7 @@ class _Stream:
             yield "error", {"message": moment.reply.error}
 
     def _turn(self, moment: Moment) -> _Plain:
-        said = [self._said(message, lane=moment.step.lane) for message in moment.reply.messages]
+        said = [self._said(message) for message in moment.reply.messages]
         turn: _Plain = said[0] if len(said) == 1 else {"choices": said} if said else {}
         ending, response = moment.reply.finish_reason, moment.step.response
         if ending not in _USUAL_ENDS:
@@ -127,36 +129,36 @@ class _Stream:
             turn["truncated"] = True
         return turn
 
-    def _said(self, message: Message, *, lane: str) -> _Plain:
+    def _said(self, message: Message) -> _Plain:
         said: _Plain = {}
         if message.text or not (message.tool_calls or message.hosted_calls):
             said["text"] = message.text
         if message.hosted_calls:
             said["hosted_calls"] = [{"name": call.name, "arguments": call.value} for call in message.hosted_calls]
         if message.tool_calls:
-            said["calls"] = [self._called(call, lane=lane) for call in message.tool_calls]
+            said["calls"] = [self._called(call) for call in message.tool_calls]
         return said
 
-    def _called(self, call: ToolCall, *, lane: str) -> _Plain:
-        name, arguments = self._names.asked(lane, call.id), call.value
+    def _called(self, call: ToolCall) -> _Plain:
+        name, arguments = self._names.asked(call), call.value
         tool = self._names.answering(name)
         if tool is not None and tool.arguments == arguments:
             return {"id": name, "name": call.name}
         return {"id": name, "name": call.name, "arguments": arguments}
 
-    def _of_deed(self, deed: Happened) -> Iterator[tuple[str, _Plain]]:
+    def _of_deed(self, deed: Happened) -> Sequence[tuple[str, _Plain]]:
         step = deed.step
         if step.kind == "tool":
             name = self._names.of(deed)
-            yield "tool", {"name": step.name, **({"id": name} if name is not None else {}), **_came_of(step)}
-        elif step.kind == "permission":
-            yield "permission", {**_told({"call": self._names.of(deed)}), **_fields(step)}
-        elif step.kind == "value":
-            yield "value", {"name": step.name, "value": _own(step.value)}
-        elif step.kind == "error":
-            yield "error", {**_told({"during": step.error_phase}), "type": step.type, "message": step.message}
-        elif step.kind == "approval" or step.kind == "compaction":
-            yield step.kind, _fields(step)
+            called = {"name": step.name} if name is None else {"name": step.name, "id": name}
+            return [("tool", called | _came_of(step))]
+        if step.kind == "permission":
+            return [("permission", {**_told({"call": self._names.of(deed)}), **_fields(step)})]
+        if step.kind == "value":
+            return [("value", {"name": step.name, "value": _own(step.value)})]
+        if step.kind == "error":
+            return [("error", {**_told({"during": step.error_phase}), "type": step.type, "message": step.message})]
+        return [(step.kind, _fields(step))] if step.kind == "approval" or step.kind == "compaction" else []
 
 
 def _name_of_run(start: RunStart) -> str | None:
@@ -176,7 +178,7 @@ def _came_of(step: ToolStep | ToldCall) -> _Plain:
 def _own(value: Any) -> Any:
     """Return a value that can be changed, as to normalise a golden, and the tape's stays what it is."""
     if type(value) is dict:
-        return {key: _own(item) for key, item in value.items()}
+        return {key: _own(item) if type(item) in _NESTED else item for key, item in value.items()}
     return [_own(item) for item in value] if type(value) is list else value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_agentreplay.dialects import ToolCall
 from pytest_agentreplay.projections.history import Happened
 from pytest_agentreplay.projections.timeline import Moment
 from pytest_agentreplay.projections.transcript import ToldCall
@@ -20,30 +21,33 @@ class Names:
     """
 
     def __init__(self, history: Sequence[Happened]) -> None:
-        self._told: dict[tuple[str, str], list[str]] = {}  # names of calls by lane and id, in the order of asking
-        self._waiting: dict[tuple[str, str], list[str]] = {}  # of these, those of the last turn that were not made yet
-        self._unmade: dict[str, dict[str, None]] = {}  # names of calls by id alone, of all turns
+        self._asked: dict[int, str] = {}  # names of calls by the identity of what a model wrote
+        self._waiting: dict[tuple[str, str], list[str]] = {}  # by lane and id: not made yet, of the turn that gave it
+        self._unmade: dict[str, list[str]] = {}  # by id alone: not made in its own conversation, of all turns
         self._tools: dict[str, str] = {}  # names by the step's own id
         self._by_deed: dict[int, str] = {}  # by the identity of what happened
         self._answering: dict[str, ToolStep | ToldCall] = {}
         self._lanes = _names_of_lanes(history)
-        self._count = 0
+        anywhere: list[Happened] = []  # what stands in no conversation
         for happened in history:
             if isinstance(happened, Moment):
                 self._ask(happened)
             elif happened.step.lane:
                 self._know(happened)
-        for happened in history:  # what stands in no conversation can stand anywhere
-            if not happened.step.lane and not isinstance(happened, Moment):
-                self._know(happened)
+            else:
+                anywhere.append(happened)
+        if anywhere:
+            self._unmade = self._left_over(history)
+        for happened in anywhere:
+            self._know(happened)
 
     def lane(self, lane: str) -> str | None:
         """Return the name of a conversation; ``None`` for a run's first, or where there is none."""
         return self._lanes.get(lane) or None
 
-    def asked(self, lane: str, tool_use_id: str) -> str:
-        """Return the name of the next call that is told under this id."""
-        return self._told[lane, tool_use_id].pop(0)
+    def asked(self, call: ToolCall) -> str:
+        """Return the name of a call that a turn of the history asks for."""
+        return self._asked[id(call)]
 
     def answering(self, name: str) -> ToolStep | ToldCall | None:
         """Return the step of the call that has this name, or ``None`` where it was never made."""
@@ -61,40 +65,43 @@ class Names:
         asked: dict[tuple[str, str], list[str]] = {}
         for message in moment.reply.messages:
             for call in message.tool_calls:
-                self._count += 1
-                name, place = f"call_{self._count}", (moment.step.lane, call.id)
-                asked.setdefault(place, []).append(name)
-                self._told.setdefault(place, []).append(name)
-                self._unmade.setdefault(call.id, {})[name] = None
+                name = self._asked[id(call)] = f"call_{len(self._asked) + 1}"
+                asked.setdefault((moment.step.lane, call.id), []).append(name)
         self._waiting |= asked
+
+    def _left_over(self, history: Sequence[Happened]) -> dict[str, list[str]]:
+        """Return the names of the calls that were not made in their own conversation, by id, in the order of asking."""
+        unmade: dict[str, list[str]] = {}
+        for moment in history:
+            for message in moment.reply.messages if isinstance(moment, Moment) else ():
+                for call in message.tool_calls:
+                    if self.asked(call) not in self._answering:
+                        unmade.setdefault(call.id, []).append(self.asked(call))
+        return unmade
 
     def _know(self, deed: Happened) -> None:
         step = deed.step
         if step.kind != "tool" and step.kind != "permission":
             return
-        name = self._waiting_for(step)
+        name = next(iter(self._names_for(step)), None)
         if name is not None:
             self._by_deed[id(deed)] = name
         if step.kind == "tool":
             self._make(step, name)
 
     def _make(self, step: ToolStep | ToldCall, name: str | None) -> None:
-        if name is not None and step.tool_use_id is not None:
+        if name is not None:
             self._answering[name] = step
-            del self._unmade[step.tool_use_id][name]
-            if step.lane:
-                self._waiting[step.lane, step.tool_use_id].pop(0)
+            self._names_for(step).pop(0)
         if step.id:
             self._tools[step.id] = name or step.name
 
-    def _waiting_for(self, step: ToolStep | ToldCall | PermissionStep) -> str | None:
-        """Return the name of the call that a step is about: in its conversation, or in any where it has none."""
+    def _names_for(self, step: ToolStep | ToldCall | PermissionStep) -> list[str]:
+        """Return the names of the calls that a step can be about: in its conversation, or in any where it has none."""
         if step.tool_use_id is None:
-            return None
-        if step.lane:
-            waiting = self._waiting.get((step.lane, step.tool_use_id))
-            return waiting[0] if waiting else None
-        return next(iter(self._unmade.get(step.tool_use_id, ())), None)
+            return []
+        waiting = self._waiting.get((step.lane, step.tool_use_id)) if step.lane else self._unmade.get(step.tool_use_id)
+        return waiting or []
 
 
 def _names_of_lanes(history: Sequence[Happened]) -> dict[str, str]:
