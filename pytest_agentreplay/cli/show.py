@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pytest_agentreplay.cassette import Cassette
 from pytest_agentreplay.counts import say_count
 from pytest_agentreplay.dialects import Dialects, Message, text_in
 from pytest_agentreplay.heads import media_type_of
+from pytest_agentreplay.projections.instructions import instructions_of, new_instructions
 from pytest_agentreplay.projections.timeline import Deed, Moment, read_story, total
 from pytest_agentreplay.records import CompactionStep, Entry, PermissionStep, Response, ToolStep, Usage
 
@@ -28,7 +29,9 @@ _NARROWEST = 20
 def show_text(tape: Cassette, dialects: Dialects) -> None:
     """Print the timeline; in colour on a terminal, plain anywhere else."""
     width = shutil.get_terminal_size((100, 24)).columns
-    lines = [*_head(tape), [], *_steps(read_story(tape, dialects), width=width), [], *_end(tape)]
+    story = read_story(tape, dialects)
+    steps = _steps(story, prompts=new_instructions(story, tape.messages), width=width)
+    lines = [*_head(tape), [], *steps, [], *_end(tape)]
     if sys.stdout.isatty():
         _print_styled(lines)
     else:
@@ -37,11 +40,13 @@ def show_text(tape: Cassette, dialects: Dialects) -> None:
 
 def show_lasting(tape: Cassette, dialects: Dialects) -> None:
     """Print the timeline without what each recording changes: no path, dates, numbers or durations, and nothing cut."""
-    for told in read_story(tape, dialects):
+    story = read_story(tape, dialects)
+    prompts = new_instructions(story, tape.messages)
+    for told in story:
         _, kind, name, lane, *ending, _ = _cells(told)
         named = lane if told.step.lane.startswith("@") else ""  # the others are called by a hash
         sys.stdout.write("  ".join(filter(None, (kind, name, named, *ending))) + "\n")
-        for speaker, said, _ in _spoken(told) if isinstance(told, Moment) else _done(told.step):
+        for speaker, said, _ in _said(told, prompts):
             lines = _visible_lines(said)
             sys.stdout.writelines(f"  {speaker if not at else '':<9}  {line}".rstrip() + "\n" for at, line in lines)
 
@@ -52,7 +57,7 @@ def show_json(tape: Cassette, dialects: Dialects) -> None:
         "cassette": str(tape.path),
         "start": tape.start.model_dump(mode="json", exclude_none=True, exclude={"kind", "lane", "phase"}),
         "steps": [
-            _moment_as_json(told) if isinstance(told, Moment) else _deed_as_json(told)
+            _moment_as_json(told, tape) if isinstance(told, Moment) else _deed_as_json(told)
             for told in read_story(tape, dialects)
         ],
         "end": _end_as_json(tape),
@@ -71,7 +76,7 @@ def _facts(facts: dict[str, str | None]) -> Iterable[_Line]:
     return [[(f"  {name:<10}", "dim"), (_visible(value), "")] for name, value in facts.items() if value]
 
 
-def _steps(story: Sequence[Moment | Deed], *, width: int) -> Iterable[_Line]:
+def _steps(story: Sequence[Moment | Deed], *, prompts: Mapping[int, str], width: int) -> Iterable[_Line]:
     rows = [_cells(told) for told in story]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     styles = ("dim", "bold", "bold", "cyan", "", "", "dim")
@@ -79,7 +84,7 @@ def _steps(story: Sequence[Moment | Deed], *, width: int) -> Iterable[_Line]:
         cells = zip(row, widths, styles, strict=True)
         yield [(f"{text:<{size}}  ", style) for text, size, style in cells if size]
         indent = " " * (widths[0] + 2)
-        for speaker, said, style in _spoken(told) if isinstance(told, Moment) else _done(told.step):
+        for speaker, said, style in _said(told, prompts):
             label = f"{indent}{speaker:<9}  "
             yield [(label, "dim"), (_cut(said, max(_NARROWEST, width - len(label))), style)]
 
@@ -109,6 +114,13 @@ def _named(step: Entry) -> tuple[str, str]:
         resolved = f", resolved to {step.resolution}" if step.resolution else ""
         return step.policy or "", f"{step.decision}{resolved}"
     return str(getattr(step, "name", "")), ""
+
+
+def _said(told: Moment | Deed, prompts: Mapping[int, str]) -> Iterable[tuple[str, str, str]]:
+    """Yield who said what at a step, and its style."""
+    if told.number in prompts:
+        yield "system", prompts[told.number], "dim"
+    yield from _spoken(told) if isinstance(told, Moment) else _done(told.step)
 
 
 def _done(step: Entry) -> Iterable[tuple[str, str, str]]:
@@ -234,7 +246,7 @@ def _print_styled(lines: Iterable[_Line]) -> None:
         console.print(Text.assemble(*line), soft_wrap=True)
 
 
-def _moment_as_json(moment: Moment) -> dict[str, Any]:
+def _moment_as_json(moment: Moment, tape: Cassette) -> dict[str, Any]:
     step, response, reply = moment.step, moment.step.response, moment.reply
     usage: Usage | None = getattr(step, "usage", None)
     return {
@@ -249,6 +261,7 @@ def _moment_as_json(moment: Moment) -> dict[str, Any]:
         "model": moment.call.model if moment.call else None,
         "method": step.request.method,
         "url": step.request.url,
+        "system_instructions": instructions_of(moment, tape.messages) or None,
         "input_messages": [message.as_json() for message in moment.heard],
         "output_messages": [message.as_json() for message in reply.messages],
         "finish_reason": reply.finish_reason,

@@ -8,13 +8,13 @@ from typing import Any
 
 from pytest_agentreplay.cassette import Cassette
 from pytest_agentreplay.dialects import Dialects, installed_dialects
+from pytest_agentreplay.projections.instructions import INSTRUCTIONS, instructions_of
 from pytest_agentreplay.projections.timeline import Moment, read_timeline
 from pytest_agentreplay.records import JsonBody
 
 __all__ = ["RunPlan", "read_plan"]
 
-_INSTRUCTIONS = ("system", "developer")  # the roles that a conversation gives them by
-_BESIDE = ("system", "instructions")  # the fields that give them beside a conversation
+_ROLES = ("system", "developer")  # those that a conversation gives instructions by
 _OF_THE_WIRE = ("stream", "stream_options")  # how an answer is sent is the agent's business
 
 
@@ -56,18 +56,10 @@ def _asked(first: Moment, messages: Mapping[str, Any]) -> RunPlan:
     lists = {key: [messages[address] for address in found] for key, found in body.lists.items()}
     whole = {**body.fields, **lists}
     said = {message.role: message.text for message in reversed(first.heard) if message.text}
-    told = next((text for key in _BESIDE if (text := _text_of(whole.get(key)))), None)
-    named = (*_BESIDE, *_OF_THE_WIRE, call.conversation, "tools")
+    named = (*INSTRUCTIONS, *_OF_THE_WIRE, call.conversation, "tools")
     return RunPlan(
         task=next((message.text for message in reversed(first.heard) if message.role == "user"), None),
-        instructions=next((said[role] for role in _INSTRUCTIONS if role in said), told),
+        instructions=next((said[role] for role in _ROLES if role in said), instructions_of(first, messages) or None),
         tools=tuple(lists.get("tools", ())),
         params={name: value for name, value in whole.items() if name not in named},
     )
-
-
-def _text_of(prompt: Any) -> str:
-    """Return a system prompt that is text, or a list of blocks of text."""
-    if isinstance(prompt, list):
-        return "\n\n".join(block["text"] for block in prompt if isinstance(block, dict) and block.get("text"))
-    return prompt if isinstance(prompt, str) else ""

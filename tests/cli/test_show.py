@@ -102,6 +102,46 @@ def test_results_of_tools_are_shown_as_the_tools_said_them_in_every_format(
     ]
 
 
+def test_a_prompt_beside_the_conversation_is_shown_where_it_is_new(tmp_path: Path, show: Callable[..., str]) -> None:
+    def asked(*said: str, system: Any) -> dict[str, Any]:
+        roles = ("user", "assistant", "user", "assistant", "user")
+        messages = [{"role": role, "content": text} for role, text in zip(roles, said, strict=False)]
+        return {"model": "m", "max_tokens": 9, "system": system, "messages": messages}
+
+    blocks = [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}]
+    answer = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Yes."}]}
+    long = ("a", "Yes.", "b", "Yes.", "c")
+    bodies = [asked("a", system=blocks), asked(*long[:3], system=blocks), asked(*long, system="Be long.")]
+    cassette = write_cassette(tmp_path / "it.jsonl", [Told(body, answer, url=ANTHROPIC) for body in bodies])
+
+    lines = show(cassette).splitlines()
+
+    assert [line.split(maxsplit=1) for line in lines if line.startswith("   system")] == [
+        ["system", "Be brief. Be kind."],
+        ["system", "Be long."],
+    ]
+    assert lines[6].split() == ["system", "Be", "brief.", "Be", "kind."]
+    prompts = [step["system_instructions"] for step in steps_of(show(cassette, "--json"))]
+    assert prompts == ["Be brief.\n\nBe kind.", "Be brief.\n\nBe kind.", "Be long."]
+
+
+def test_the_instructions_of_a_response_are_shown(tmp_path: Path, show: Callable[..., str]) -> None:
+    body = {"model": "m", "instructions": "Be brief.", "input": "How is it?"}
+    cassette = write_cassette(tmp_path / "it.jsonl", [Told(body, response(says("Fine.")), url=RESPONSES)])
+
+    spoken = [line.split(maxsplit=1) for line in show(cassette).splitlines()[6:9]]
+
+    assert spoken == [["system", "Be brief."], ["user", "How is it?"], ["assistant", "Fine."]]
+
+
+def test_what_has_no_prompt_shows_none(tmp_path: Path, show: Callable[..., str]) -> None:
+    odd = {"model": "m", "max_tokens": 9, "system": [{"text": 1}, "x", {}], "messages": [ASK]}
+    cassette = write_cassette(tmp_path / "it.jsonl", [Told(odd, {}, url=ANTHROPIC), *TWO_TURNS])
+
+    assert [step["system_instructions"] for step in steps_of(show(cassette, "--json"))] == [None] * 3
+    assert "system" not in show(cassette)
+
+
 def test_a_piped_timeline_is_plain_text(tmp_path: Path, show: Callable[..., str]) -> None:
     cassette = write_cassette(tmp_path / "it.jsonl", TWO_TURNS)
 
