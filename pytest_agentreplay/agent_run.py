@@ -158,7 +158,7 @@ class AgentRun:
         step = CompactionStep(
             tokens_before=tokens_before,
             tokens_after=tokens_after,
-            summary=self._session.reader.rules.redactor.value(summary),
+            summary=self._session.reader.redact_value(summary),
             dropped_messages=dropped_messages,
         )
         self._session.player.note(step, lane_name=scope.lane, parent=scope.parent)

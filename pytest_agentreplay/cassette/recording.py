@@ -138,6 +138,7 @@ class Recording:
                 self.partial.unlink(missing_ok=True)
 
     def _refuse_leak(self, step: Entry, messages: Mapping[str, Any]) -> None:
+        self._redactor.look()
         fresh = {address: value for address, value in messages.items() if address not in self.messages}
         if isinstance(step, ExchangeStep):
             line = lines.encode_exchange(step, before=None)

@@ -116,7 +116,7 @@ class Player(Run):
         timing = Timing(began=ticket.began - self.started, took=self.clock() - ticket.began)
         kept = self.reader.redact_response(response) if response is not None else None
         if error is not None:
-            error = error.model_copy(update={"text": self.reader.rules.redactor.text(error.text)})
+            error = error.model_copy(update={"text": self.reader.redact_value(error.text)})
         reply = self.reader.read_reply(ticket.asked, kept) if kept is not None else None
         step = ticket.step(timing=timing, response=kept, error=error, reply=reply)
         with self._lock:

@@ -81,7 +81,7 @@ class Toolbox:
     def complete(self, ticket: ToolTicket, outcome: ToolOutcome) -> ToolStep:
         """Record what came of a call; of a live tool in replay, remember where it differs from the recording."""
         run = self.run
-        step = ticket.step(outcome, took=run.now() - ticket.began, redact=run.reader.rules.redactor.value)
+        step = ticket.step(outcome, took=run.now() - ticket.began, redact=run.reader.redact_value)
         if ticket.expected is not None and run.recording is not None and ticket.meets(step):
             self._carry([ticket.expected], ticket)
             run.finish(step, mark=ticket.mark)

@@ -46,6 +46,7 @@ class Reader:
 
     def read(self, request: HttpRequest) -> Asked:
         """Return what a request is known by.  Never raises for anything a client can send."""
+        self.rules.redactor.look()
         head = self._head(request.method, request.url, request.headers)
         content = decode_content(request.content, request.headers)
         if content and may_be_json(head.media_type, content):
@@ -67,16 +68,22 @@ class Reader:
 
     def read_tool_call(self, name: str, arguments: Any) -> ToolCalled:
         """Return what the call of a tool is known by; ``arguments`` are JSON."""
-        kept = self.rules.redactor.value(arguments)
+        kept = self.redact_value(arguments)
         return ToolCalled(name, kept, canonical.tool_call_hash(name, canonical.canonical_json(kept)))
 
     def read_reply(self, asked: Asked, response: Response) -> Reply | None:
         """Return the model's answer in a response, or ``None`` where there is none."""
         return asked.dialect.reply_in(response) if asked.dialect else None
 
+    def redact_value(self, value: Any) -> Any:
+        """Return a JSON value, as of a tool's call, without secrets."""
+        self.rules.redactor.look()
+        return self.rules.redactor.value(value)
+
     def redact_response(self, response: Response) -> Response:
         """Return an answer without secrets; cuts that fell inside what was replaced move to its end."""
         redactor = self.rules.redactor
+        redactor.look()
         headers = tuple((name, redactor.header(name, value)) for name, value in response.headers)
         content = redactor.content(response.content, media_type=media_type_of(headers))
         cuts = response.cuts if content is response.content else moved_cuts(response, content)

@@ -10,11 +10,11 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from pytest_agentreplay.notation import read_redaction, split_mark
+from pytest_agentreplay.redact.environment import EnvironmentSecrets
 from pytest_agentreplay.redact.shapes import (
     DEFAULT_HEADERS,
     DEFAULT_JSON_NAMES,
     SHAPES,
-    environment_secrets,
     json_name,
     looks_like_key,
     named_in_text,
@@ -60,7 +60,11 @@ class Redactor:
     rules: tuple[_Rule, ...]
     headers: frozenset[str]
     json_names: frozenset[str]
-    environment: tuple[tuple[str, str], ...] = ()
+    environment: EnvironmentSecrets
+
+    def look(self) -> None:
+        """Take in the secrets that have been set in the environment since: before each exchange."""
+        self.environment.look()
 
     def describe(self) -> dict[str, Any]:
         """Return what this redactor does as JSON, for the digest of the rule set.
@@ -83,7 +87,7 @@ class Redactor:
     def _text_once(self, text: str) -> str:
         for rule in self._rules_for(text):
             text = _replace_spans(text, list(rule.spans(text)))
-        for name, value in self.environment:
+        for name, value in self.environment.pairs:
             if value in text:
                 text = _replace_spans(text, _value_spans(name, value, text))
         return text
@@ -182,7 +186,7 @@ class Redactor:
         for rule in self.rules:
             if rule.is_known_shape or not known_only:
                 yield from rule.spans(text)
-        for name, value in self.environment:
+        for name, value in self.environment.pairs:
             yield from _value_spans(name, value, text)
 
     def _dict(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -254,7 +258,8 @@ def redactor_for(
     """Return the redactor of the built-in rules and the user's.
 
     ``patterns`` are regular expressions, each optionally as ``NAME=EXPRESSION``: what matches becomes
-    ``[redacted:NAME]``.  ``variables`` name variables of ``environment``.  Each list adds to the built-in rules (key
+    ``[redacted:NAME]``.  ``variables`` name variables of ``environment``, which is looked at again before each
+    exchange.  Each list adds to the built-in rules (key
     shapes, headers, JSON keys, the variables that look like secrets), or replaces them where an entry is written with
     a leading ``=`` (a leading ``+`` adds).  Raises :class:`ConfigurationError` for a pattern that does not compile or
     that matches the empty string.
@@ -276,8 +281,10 @@ def redactor_for(
         rules=(*map(_compile, _changed(patterns, ())), *known, *in_text),
         headers=frozenset(name.lower() for name in _changed(headers, DEFAULT_HEADERS)),
         json_names=names,
-        environment=environment_secrets(
-            environment or {}, named=_changed(variables, ()), by_look=not _replaces(variables)
+        environment=EnvironmentSecrets(
+            {} if environment is None else environment,
+            named=_changed(variables, ()),
+            by_look=not _replaces(variables),
         ),
     )
 

@@ -275,3 +275,48 @@ def test_cuts_are_kept_at_the_events_of_a_redacted_stream(suite: Suite, provider
         "",
         " keep it",
     ]
+
+
+@pytest.mark.parametrize("place", ["module", "fixture", "test", "tool"])
+def test_a_key_that_is_set_while_the_suite_runs_is_not_written(
+    suite: Suite, provider: Provider, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LATE_API_KEY", "")
+    value = "wbcd1234efgh5678ijkl"
+    provider.respond = echo
+    suite.write(
+        f"""
+        import os
+        import pytest
+        from agent import ask
+        from pytest_agentreplay import recorded_tool
+
+        def load(here):
+            if here == {place!r}:
+                os.environ["LATE_API_KEY"] = {value!r}
+
+        load("module")
+
+        @pytest.fixture
+        def loaded(monkeypatch):
+            monkeypatch.setenv("LATE_API_KEY", "")
+            load("fixture")
+
+        @recorded_tool
+        def look_up(word):
+            load("tool")
+            return word + " {value}"
+
+        @pytest.mark.agent_cassette
+        def test_it({"" if place == "module" else "loaded"}):
+            load("test")
+            ask("the key is " + look_up("really"))
+        """
+    )
+
+    suite.record().assert_outcomes(passed=1)
+    provider.stop()
+
+    suite.run().assert_outcomes(passed=1)
+    assert value.encode() not in written(suite)
+    assert b"[redacted:env-LATE_API_KEY]" in written(suite)

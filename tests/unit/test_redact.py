@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
@@ -16,6 +17,7 @@ from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Response
 from pytest_agentreplay.redact import DEFAULT_HEADERS, SHAPES, Redactor, find_leak, looks_like_key, redactor_for
+from pytest_agentreplay.redact.environment import EnvironmentSecrets
 from tests.unit.documents import any_json, any_text, is_same
 from tests.unit.making import make_reader
 
@@ -265,8 +267,10 @@ def _by_every_rule(text: str, redactor: Redactor) -> str:
         before = text
         for rule in redactor.rules:
             text = _replaced(text, rule.spans(text))
-        for name, value in redactor.environment:
-            only = replace(redactor, rules=(), environment=((name, value),))
+        for name, value in redactor.environment.pairs:
+            secrets = EnvironmentSecrets({})
+            secrets.pairs = ((name, value),)
+            only = replace(redactor, rules=(), environment=secrets)
             text = _replaced(text, only.spans(text))
     return text
 
@@ -596,6 +600,28 @@ def test_a_variable_that_the_user_names_is_hidden_however_short_it_is() -> None:
     redactor = redactor_for(variables=["DB_PASSWORD"], environment={"DB_PASSWORD": "hunter2!"})
 
     assert redactor.text("log in with hunter2!") == "log in with [redacted:env-DB_PASSWORD]"
+
+
+def test_what_was_once_a_secret_of_the_environment_stays_one() -> None:
+    environment = {"A_TOKEN": "first-1234567890", "HOME": "x"}
+    redactor = redactor_for(environment=environment)
+
+    environment |= {"A_TOKEN": "second-1234567890", "B_TOKEN": "third-1234567890"}
+    redactor.look()
+    del environment["B_TOKEN"]
+    redactor.look()
+
+    text = redactor.text("first-1234567890, second-1234567890, third-1234567890")
+    assert text == "[redacted:env-A_TOKEN], [redacted:env-A_TOKEN], [redacted:env-B_TOKEN]"
+
+
+def test_the_environment_of_the_process_is_looked_at_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    redactor = redactor_for(environment=os.environ)
+
+    monkeypatch.setenv("LATE_TOKEN", "first-1234567890")
+    redactor.look()
+
+    assert redactor.text("it is first-1234567890") == "it is [redacted:env-LATE_TOKEN]"
 
 
 # The last look
