@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_agentreplay.counts import say_count
 from pytest_agentreplay.plugin.attempts import ATTEMPT
 from pytest_agentreplay.settings import DEFAULT_REPLAY_MODE, Settings
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
+
+    from pytest_agentreplay.session import Session
 
 __all__ = ["Goldens", "event_snapshot", "mermaid_snapshot"]
 
@@ -44,21 +47,44 @@ def _require_syrupy(request: pytest.FixtureRequest) -> None:
         pytest.fail(f"{request.fixturename} needs syrupy's pytest plugin, {said}", pytrace=False)
 
 
-def _update_command(item: pytest.Item, test: str) -> str:
+def _session_of(item: pytest.Item) -> Session | None:
+    attempt = item.stash.get(ATTEMPT, None)
+    return attempt.session if attempt is not None else None
+
+
+def _update_command(session: Session | None, test: str) -> str:
     """Return the command that writes a golden anew, and the recording that it is of.
 
     A failing test does not replace a cassette: what it recorded is gone on from, and nobody pays for it twice.  A run
     that the recording did not answer alone is recorded anew, or the next one would differ from recording and golden.
     """
-    attempt = item.stash.get(ATTEMPT, None)
-    session = attempt.session if attempt is not None else None
     settings = session.settings if session is not None else Settings()
     mode = []
     if settings.replay != DEFAULT_REPLAY_MODE:
         mode = ["--record-mode=rewrite"]
     elif settings.recording.records_unknown:
         mode = ["--record-mode=new_episodes"]
-    return shlex.join(["pytest", test, *mode, "--snapshot-update"])
+    return _pytest(test, *mode, "--snapshot-update")
+
+
+def _advice_on_less(session: Session | None, test: str) -> list[str]:
+    """Return what else to do where a run has not asked for all that was recorded: it would fail with its new golden."""
+    if session is None or session.player.is_recording or session.settings.replay != DEFAULT_REPLAY_MODE:
+        return []
+    count = len(session.player.unplayed(("setup", "call"))) if session.settings.unplayed == "fail" else 0
+    if not count:
+        return []
+    steps = say_count(count, "recorded step")
+    return [
+        "",
+        f"When it was compared, {steps} had not been asked for. If the run is to ask for less,",
+        "record it again as well:",
+        f"  {_pytest(test, '--record-mode=rewrite', '--snapshot-update')}",
+    ]
+
+
+def _pytest(*arguments: str) -> str:
+    return shlex.join(["pytest", *arguments])
 
 
 class Goldens:
@@ -81,8 +107,10 @@ class Goldens:
             return None
         # pytest would cut the assertion's own text after some lines, so what there is to say has a section of its own.
         item = golden.test_location.item
-        command = _update_command(item, node_from_here(config, item.nodeid))
+        session, test = _session_of(item), node_from_here(config, item.nodeid)
+        command = _update_command(session, test)
         self._explained += explain_failure(golden, command=command, folder=config.invocation_params.dir)
+        self._explained += _advice_on_less(session, test)
         return [f"the run {op} its golden; see 'golden' below"]
 
     @pytest.hookimpl(wrapper=True)

@@ -229,6 +229,26 @@ def test_the_command_of_a_golden_whose_run_the_recording_did_not_answer_alone_re
     suite.run().assert_outcomes(passed=1)
 
 
+def test_a_golden_of_a_run_that_asked_for_less_says_so_and_gives_the_command_that_mends_both(suite: Suite) -> None:
+    pin(suite, "ask('two')\nassert agent_run.events == event_snapshot")
+    update(suite)
+    pin(suite, "assert agent_run.events == event_snapshot")
+    failed = suite.run()
+    section = golden_section(failed).splitlines()
+
+    updated = suite.run(*shlex.split(section[-1])[1:])
+
+    assert section[-5:] == [
+        "  pytest test_it.py::test_it --snapshot-update",
+        "",
+        "When it was compared, 1 recorded step had not been asked for. If the run is to ask for less,",
+        "record it again as well:",
+        "  pytest test_it.py::test_it --record-mode=rewrite --snapshot-update",
+    ]
+    updated.assert_outcomes(passed=1)
+    suite.run().assert_outcomes(passed=1)
+
+
 def test_the_command_of_a_failing_golden_writes_what_was_recorded_and_asks_nobody_again(
     suite: Suite, provider: Provider
 ) -> None:
