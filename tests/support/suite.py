@@ -59,7 +59,8 @@ filterwarnings = default
 
 # Plugins that no suite uses: each costs start-up time.
 _SLOW_TO_START = ("hypothesispytest", "langsmith_plugin", "rerunfailures")
-_LEFT_OUT = (*_SLOW_TO_START, "xdist", "xdist.looponfail")
+_RARE = ("pastebin", "setuponly", "setupplan", "stepwise")  # pytest's own
+_LEFT_OUT = (*_SLOW_TO_START, *_RARE, "xdist", "xdist.looponfail")
 
 
 @dataclass
