@@ -43,6 +43,7 @@ def test_the_readmes_example_is_recorded_once_and_then_needs_no_provider(
     pytester.path.joinpath("test_capital.py").write_text(example, encoding="utf-8")
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin")  # takes over a second to import
     with serving(lambda _: chat_answer("Paris")) as provider:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
         recorded = pytester.runpytest_subprocess("--record-mode=once")

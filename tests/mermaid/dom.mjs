@@ -1,5 +1,5 @@
 // mermaid with a page under it, and the one way in which the programs beside this file are asked and answer.
-import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 
 import { JSDOM } from "jsdom";
 
@@ -21,18 +21,17 @@ Object.assign(globalThis, {
 export const { default: mermaid } = await import("mermaid");
 mermaid.initialize({ startOnLoad: false, logLevel: "fatal" });
 
-/** Answer each line of JSON on stdin with one on stdout, in its order; what `answer` throws is an answer too. */
+/** Answer each line of JSON on stdin with one on stdout, as it comes; what `answer` throws is an answer too. */
 export async function answerEach(answer) {
-  const lines = readFileSync(0, "utf8").split("\n").filter(Boolean);
-  const answers = [];
-  for (const line of lines) {
+  for await (const line of createInterface({ input: process.stdin })) {
+    let said;
     try {
-      answers.push({ ok: true, ...(await answer(JSON.parse(line))) });
+      said = { ok: true, ...(await answer(JSON.parse(line))) };
     } catch (error) {
-      answers.push({ ok: false, error: String(error?.message ?? error) });
+      said = { ok: false, error: String(error?.message ?? error) };
     }
+    process.stdout.write(JSON.stringify(said) + "\n");
   }
-  process.stdout.write(answers.map((each) => JSON.stringify(each) + "\n").join(""));
 }
 
 /** The text that a reader sees of an element; each break in it is a newline. */

@@ -1,7 +1,4 @@
-"""The readers of diagrams that other tests rely on: they see what mermaid sees, and refuse what it refuses.
-
-Each run of node takes a second, so one reads all that can be read.
-"""
+"""The readers of diagrams that other tests rely on: they see what mermaid sees, and refuse what it refuses."""
 
 from __future__ import annotations
 

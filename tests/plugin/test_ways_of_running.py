@@ -238,7 +238,7 @@ WAYS = [
         ("-o", "asyncio_default_fixture_loop_scope=session", "-o", "asyncio_default_test_loop_scope=session"),
     ),
     Way("xdist", ("-n", "2"), leave_out=BUT_XDIST, apart=True),
-    Way("xdist-loadfile", ("-n", "2", "--dist", "loadfile"), leave_out=BUT_XDIST, apart=True),
+    Way("xdist-loadfile", ("-n", "2", "--dist", "loadfile"), leave_out=BUT_XDIST, apart=True, slow=True),
     Way("xdist-each", ("--dist", "each", "--tx", "2*popen"), leave_out=BUT_XDIST, each=2),
     Way("xdist-loadscope", ("-n", "2", "--dist", "loadscope"), leave_out=BUT_XDIST, apart=True, slow=True),
     Way("xdist-worksteal", ("-n", "2", "--dist", "worksteal"), leave_out=BUT_XDIST, apart=True, slow=True),

@@ -1,11 +1,15 @@
-"""Diagrams as mermaid itself reads and draws them: its npm package in one run of node for many diagrams."""
+"""Diagrams as mermaid itself reads and draws them, in a run of node that stays: one takes a second to start."""
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import subprocess
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +68,37 @@ def draw_diagrams(texts: Iterable[str]) -> list[Drawing]:
 
 def _ask(program: str, texts: Iterable[str]) -> list[dict[str, Any]]:
     asked = list(texts)
-    answers = _run(program, "".join(f"{json.dumps(text)}\n" for text in asked))
-    if len(answers) != len(asked):
-        raise RuntimeError(f"{program} answered {len(answers)} of {len(asked)} diagrams")
+    node = _start(program, _FOLDER, os.environ["PATH"])
+    answers = [_answer(node, text) for text in asked]
     for number, (text, answer) in enumerate(zip(asked, answers, strict=True)):
         if not answer["ok"]:
             raise DiagramError(f"diagram {number} of {len(asked)}: {answer['error']}\n\n{text}")
     return answers
 
 
-def _run(program: str, lines: str) -> list[dict[str, Any]]:
+@cache
+def _start(program: str, folder: Path, path: str) -> subprocess.Popen[bytes]:
+    """Start node on a program, which answers until this process ends."""
+    pipe = subprocess.PIPE
     try:
-        ran = subprocess.run(["node", program], cwd=_FOLDER, input=lines.encode(), capture_output=True)
+        node = subprocess.Popen(["node", program], cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe)
     except FileNotFoundError as error:
         raise RuntimeError(f"node is not on PATH: {_REMEDY}") from error
-    if ran.returncode:
-        raise RuntimeError(f"{program} failed ({_REMEDY}):\n{ran.stderr.decode()}")
-    # Not splitlines: a label may hold U+2028.
-    return [json.loads(line) for line in ran.stdout.decode().split("\n") if line]
+    atexit.register(node.communicate)
+    return node
+
+
+def _answer(node: subprocess.Popen[bytes], text: str) -> dict[str, Any]:
+    assert node.stdin is not None
+    assert node.stdout is not None
+    with suppress(BrokenPipeError):
+        node.stdin.write(f"{json.dumps(text)}\n".encode())
+        node.stdin.flush()
+    line = node.stdout.readline()
+    if not line:
+        raise RuntimeError(f"{node.args} ended ({_REMEDY}):\n{node.communicate()[1].decode()}")
+    answer: dict[str, Any] = json.loads(line)
+    return answer
 
 
 def _read_flowchart(answer: dict[str, Any]) -> Flowchart:

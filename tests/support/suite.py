@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.installed import installed_once
 from tests.support.openai import completion
 from tests.support.server import Answer, Seen, Server, answer_json, serving
 
@@ -58,7 +59,8 @@ filterwarnings = default
 
 # Plugins that no suite uses: each costs start-up time.
 _SLOW_TO_START = ("hypothesispytest", "langsmith_plugin", "rerunfailures")
-_LEFT_OUT = (*_SLOW_TO_START, "xdist", "xdist.looponfail")
+_RARE = ("pastebin", "setuponly", "setupplan", "stepwise")  # pytest's own
+_LEFT_OUT = (*_SLOW_TO_START, *_RARE, "xdist", "xdist.looponfail")
 
 
 @dataclass
@@ -142,7 +144,8 @@ class Suite:
     def run(self, *args: str) -> pytest.RunResult:
         """Run the suite in this process: quick, for what depends on no import and no thread left behind."""
         names = [name for name in _LEFT_OUT if name != "rerunfailures" or not any("--reruns" in arg for arg in args)]
-        return self.pytester.runpytest_inprocess(*_left_out(names), *args)
+        with installed_once():
+            return self.pytester.runpytest_inprocess(*_left_out(names), *args)
 
     def run_apart(self, *args: str) -> pytest.RunResult:
         """Run the suite in a process of its own."""
