@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from pytest_agentreplay.canonical import content_hash, parse_json
 from pytest_agentreplay.cassette import lines
+from pytest_agentreplay.cassette.files import partial_path
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.filenames import SUFFIX
 from pytest_agentreplay.records import (
@@ -101,6 +102,7 @@ def load_cassette(path: str | os.PathLike[str], *, partial: bool = False) -> Cas
     try:
         data = place.read_bytes()
     except OSError as error:
+        _refuse_unfinished(place)
         raise CassetteError.unreadable(place, error) from error
     return read_cassette(data, path=place, partial=partial)
 
@@ -108,6 +110,14 @@ def load_cassette(path: str | os.PathLike[str], *, partial: bool = False) -> Cas
 def read_cassette(data: bytes, *, path: Path, partial: bool = False) -> Cassette:
     """Return the cassette in the bytes of a file, as :func:`load_cassette` does; ``path`` is what errors call it."""
     return _Loader(path, partial=partial).load(data)
+
+
+def _refuse_unfinished(path: Path) -> None:
+    """Say of a cassette that is not there what there is of it, if a recording of it was left."""
+    partial = None if path.exists() else partial_path(path)
+    if partial is not None and partial.exists():
+        remedy = f"An unfinished recording is beside it: load_cassette({str(partial)!r}, partial=True)"
+        raise CassetteError("was never finished", path=path, remedy=remedy)
 
 
 def digest_of_sums(sums: Sequence[str]) -> str:

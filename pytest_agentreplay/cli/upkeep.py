@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_agentreplay.cassette import partial_path
 from pytest_agentreplay.cli.exit_codes import ExitCode
 from pytest_agentreplay.counts import say_count
 from pytest_agentreplay.dialects import load_dialects
@@ -93,7 +94,9 @@ def _expand(places: Sequence[str], *, with_partials: bool = False) -> list[Path]
         try:
             found = list(find_cassettes(matches, with_partials=with_partials))
         except FileNotFoundError as error:
-            raise ConfigurationError(f"{place}: no such file or folder") from error
+            partial = partial_path(Path(place))
+            beside = f". An unfinished recording is beside it: {partial}" if partial.exists() else ""
+            raise ConfigurationError(f"{place}: no such file or folder{beside}") from error
         if not found:
             raise ConfigurationError(f"{place}: no cassettes there; name cassettes, folders of them, or globs")
         paths += found

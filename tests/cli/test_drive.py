@@ -303,6 +303,21 @@ def test_a_torn_tape_is_gone_on_from_by_the_command_that_can(
     assert "Go on from it with agentreplay resume, which uses the rest" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["replay", "resume"])
+def test_a_tape_that_was_never_finished_is_told_with_the_command_that_drives_it(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partial_path(folder / "torn.jsonl").write_bytes(b"")
+
+    code = main([command, "driven:run", "torn.jsonl", "--to", "new tape.jsonl"])
+
+    told = f"agentreplay {command} driven:run --to 'new tape.jsonl' torn.partial.jsonl"
+    assert code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("agentreplay: torn.jsonl: was never finished")
+    assert said.endswith(f"n unfinished recording is beside it: {told}\n")
+
+
 def test_a_function_that_builds_no_agent_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["replay", "driven:build_nothing", "run.jsonl"])
 

@@ -210,6 +210,20 @@ def test_an_interrupted_recording_is_read_as_far_as_it_goes(folder: Path, run: C
     assert run("mermaid", partial).count("LLM") == 1
 
 
+@pytest.mark.parametrize("command", ["events", "mermaid"])
+def test_of_a_tape_that_was_never_finished_what_there_is_is_read(
+    command: str, folder: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    partial = write_partial(folder / "it.jsonl", TWO_TURNS[:1])
+
+    status = main([command, "it.jsonl"])
+
+    out, err = capsys.readouterr()
+    assert status == 0
+    assert out == run(command, partial)
+    assert err == "agentreplay: it.jsonl was never finished. What there is of it is in it.partial.jsonl.\n"
+
+
 @pytest.mark.parametrize(
     ("tape", "said"),
     [

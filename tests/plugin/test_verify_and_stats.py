@@ -235,6 +235,19 @@ def test_a_place_without_cassettes_is_one_line_on_stderr(
     assert printed.out == ""
 
 
+@pytest.mark.parametrize("command", ["verify", "stats"])
+def test_a_cassette_that_was_never_finished_is_told_with_what_there_is_of_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (folder / "it.partial.jsonl").write_bytes(b"")
+
+    code = main([command, "it.jsonl"])
+
+    said = "it.jsonl: no such file or folder. An unfinished recording is beside it: it.partial.jsonl"
+    assert code == 2
+    assert capsys.readouterr().err == f"agentreplay: {said}\n"
+
+
 def test_rules_of_its_own_are_noted_where_a_cassette_was_recorded_under_them(
     suite: Suite, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -282,6 +282,15 @@ def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path, name: str) -> N
         load_cassette(tmp_path / name)
 
 
+def test_a_file_that_is_not_there_yet_names_its_unfinished_recording(tmp_path: Path) -> None:
+    (tmp_path / "it.partial.jsonl").write_bytes(b"")
+
+    with pytest.raises(CassetteError, match="was never finished") as caught:
+        load_cassette(tmp_path / "it.jsonl")
+
+    assert caught.value.remedy.endswith(f"load_cassette('{tmp_path / 'it.partial.jsonl'}', partial=True)")
+
+
 # Lines whose sums fit and that were never written all the same
 
 ODD = [None, 5, True, "x", [], {}, [1], {"a": 1}, [[1]], [[None, None]], [[0, 0, 5]], 2**70, {"content-type": 5}]
