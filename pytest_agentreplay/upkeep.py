@@ -17,6 +17,7 @@ from pytest_agentreplay.cassette import (
     is_partial,
     load_cassette,
     lock_cassette,
+    what_records,
     write_cassette,
 )
 from pytest_agentreplay.dialects import Dialects
@@ -114,7 +115,7 @@ def verify(path: Path, *, dialects: Dialects) -> Verdict:
             return replace(
                 verdict,
                 fault=f"the hash of step {number} is not that of its {noun}",
-                remedy="Record it again: --record-mode=rewrite, in code record_mode='rewrite'.",
+                remedy=f"Record it again: {what_records(tape.start)}",
             )
     return replace(verdict, note=tape.torn or "")
 

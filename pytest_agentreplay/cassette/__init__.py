@@ -4,7 +4,7 @@
 """
 
 from pytest_agentreplay.cassette.files import continuation_path, is_continuation, is_partial, partial_path
-from pytest_agentreplay.cassette.loading import Cassette, load_cassette, read_cassette
+from pytest_agentreplay.cassette.loading import Cassette, load_cassette, read_cassette, what_records
 from pytest_agentreplay.cassette.order import canonical_order
 from pytest_agentreplay.cassette.recording import Recording, lock_cassette, write_cassette
 
@@ -19,5 +19,6 @@ __all__ = [
     "lock_cassette",
     "partial_path",
     "read_cassette",
+    "what_records",
     "write_cassette",
 ]

@@ -7,6 +7,7 @@ the count of steps.  A fault is one :class:`CassetteError` with the line and wha
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -33,16 +34,16 @@ from pytest_agentreplay.records import (
     read_step,
 )
 
-__all__ = ["Cassette", "digest_of_sums", "load_cassette", "read_cassette"]
+__all__ = ["Cassette", "digest_of_sums", "load_cassette", "read_cassette", "what_records"]
 
 _CONFLICT_MARKERS = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
 _PLAIN_KINDS = frozenset(
     {"attempt", "tool", "permission", "approval", "value", "signal", "timer", "compaction", "checkpoint", "error"}
 )
-_RECORD_AGAIN = (
-    "Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'."
-)
-_ANOTHER_FILE = f"{_RECORD_AGAIN} If it never was one, name another file."
+_RECORD_AGAIN = "Restore the file from version control, or record it again: {again}"
+_ANOTHER_FILE = f"If it never was one, name another file. {_RECORD_AGAIN}"
+_RESOLVE = "Resolve the conflict: keep one side whole, or record it again: {again}"
+_OR_MISSING = "or a line is missing"
 _NO_CASSETTES_NAME = f"Name a cassette, NAME{SUFFIX}, or a test, FILE::TEST."
 _NO_CASSETTE = "this is not an agent cassette, or its first line was changed"
 _HEAD = b'{"kind":'
@@ -120,6 +121,12 @@ def _refuse_unfinished(path: Path) -> None:
         raise CassetteError("was never finished", path=path, remedy=remedy)
 
 
+def what_records(start: RunStart | None) -> str:
+    """Return what records a cassette again, as far as its head says so: the command where it is of a test."""
+    name = start.name if start is not None else None
+    return f"pytest {shlex.quote(name)} --record-mode=rewrite" if name and "::" in name else CassetteError.any_again
+
+
 def digest_of_sums(sums: Sequence[str]) -> str:
     """Return the digest that the last line carries of the sums of all step lines before it."""
     return sha256("".join(sums).encode()).hexdigest()[:16]
@@ -147,12 +154,12 @@ class _Loader:
         rows = data.split(b"\n")
         rows, last = rows[:-1], rows[-1]
         torn = f"line {len(rows) + 1} is cut off and was left out" if last else None
+        for self.line, row in enumerate(rows, start=1):
+            self._read(row.removesuffix(b"\r"))
         if last and not self.partial:
             self.line = len(rows) + 1
             self._check_markers(last)
             self._refuse("the last line is cut off", _RECORD_AGAIN)
-        for self.line, row in enumerate(rows, start=1):
-            self._read(row.removesuffix(b"\r"))
         return self._finish(torn)
 
     def _check_beginning(self, row: bytes) -> None:
@@ -189,7 +196,7 @@ class _Loader:
 
     def _check_markers(self, row: bytes) -> None:
         if row.startswith(_CONFLICT_MARKERS):
-            self._refuse("a git conflict marker", "Resolve the conflict: keep one side whole, or record again.")
+            self._refuse("a git conflict marker", _RESOLVE)
 
     def _unseal(self, row: bytes) -> dict[str, Any]:
         fault = "the line was changed after it was recorded (its sum does not fit)"
@@ -235,9 +242,8 @@ class _Loader:
         before = self.last_in_lane.get(lane)
         after = fields.get("after")
         if (after is None) != (before is None) or (before and lines.reference(before.hash) != after):
-            self._refuse(
-                f"the step does not follow the one before it in lane {lane!r}: the order was changed", _RECORD_AGAIN
-            )
+            fault = f"the step does not follow the one before it in lane {lane!r}"
+            self._refuse(f"{fault}: the order was changed, {_OR_MISSING}", _RECORD_AGAIN)
         timing, *pieces = (fields.pop(name, ()) for name in ("timing", "cuts", "arrivals"))
         self.timings.append((timing or None, pieces))
         try:
@@ -343,10 +349,11 @@ class _Loader:
 
     def _refuse_unused(self) -> NoReturn:
         self.line = next(iter(self.unused.values()))
-        self._refuse("the message was changed after it was recorded: no step refers to it", _RECORD_AGAIN)
+        fault = f"the message was changed after it was recorded, {_OR_MISSING} below it: no step refers to it"
+        self._refuse(fault, _RECORD_AGAIN)
 
     def _refuse(self, fault: str, remedy: str) -> NoReturn:
-        raise CassetteError(fault, path=self.path, line=self.line, remedy=remedy)
+        raise CassetteError(fault, path=self.path, line=self.line, remedy=remedy, again=what_records(self.start))
 
 
 def _named_in(request: Any) -> Iterator[Any]:

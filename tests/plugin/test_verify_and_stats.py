@@ -37,9 +37,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-REMEDY = (
-    "Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'."
-)
+REMEDY = "Restore the file from version control, or record it again: pytest test_it.py::test_it --record-mode=rewrite"
 ONE, TWO, THREE = (
     "cassettes/test_a/test_one.jsonl",
     "cassettes/test_b/test_two.jsonl",
