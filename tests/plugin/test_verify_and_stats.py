@@ -321,6 +321,48 @@ def test_stats_tell_how_many_calls_name_no_tokens(folder: Path, capsys: pytest.C
     }
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize(
+    ("command", "passed_over"),
+    [
+        ("verify", "1 tape of replays (*.replay.jsonl)"),
+        ("stats", "1 tape of replays (*.replay.jsonl) and 1 unfinished recording (*.partial.jsonl)"),
+    ],
+)
+def test_what_is_passed_over_in_a_folder_is_said_in_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, passed_over: str, options: tuple[str, ...]
+) -> None:
+    write_cassette(folder / "cassettes" / "test_a" / "test_one.replay.jsonl", [told("one")])
+    (folder / "data.jsonl").write_text("{}")
+
+    code = main([command, ".", *options])
+
+    assert code == 0
+    assert capsys.readouterr().err == f"agentreplay: passed over {passed_over}; name a file to include it\n"
+
+
+@pytest.mark.parametrize("command", ["verify", "stats"])
+def test_a_file_that_is_named_beside_its_folder_is_not_said_to_be_passed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code = main([command, "cassettes", THREE])
+
+    assert code == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_of_nothing_but_what_is_passed_over_says_what_there_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / TWO).unlink()
+
+    code = main(["stats", "cassettes/test_b"])
+
+    said = "no cassettes there, but 1 unfinished recording (*.partial.jsonl)"
+    assert code == 2
+    assert f"cassettes/test_b: {said}; name cassettes" in capsys.readouterr().err
+
+
 def test_stats_of_an_unfinished_recording_say_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["stats", THREE, "--json"])
 
