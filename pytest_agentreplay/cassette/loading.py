@@ -36,7 +36,6 @@ from pytest_agentreplay.records import (
 
 __all__ = ["Cassette", "digest_of_sums", "load_cassette", "read_cassette", "what_records"]
 
-_CONFLICT_MARKERS = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
 _PLAIN_KINDS = frozenset(
     {"attempt", "tool", "permission", "approval", "value", "signal", "timer", "compaction", "checkpoint", "error"}
 )
@@ -195,7 +194,7 @@ class _Loader:
         self._refuse("this is not an agent cassette", _NO_CASSETTES_NAME)
 
     def _check_markers(self, row: bytes) -> None:
-        if row.startswith(_CONFLICT_MARKERS):
+        if lines.is_conflict_marker(row):
             self._refuse("a git conflict marker", _RESOLVE)
 
     def _unseal(self, row: bytes) -> dict[str, Any]:
