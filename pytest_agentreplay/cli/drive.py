@@ -7,9 +7,11 @@ import importlib
 import json
 import shlex
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from pytest_agentreplay.cassette import Cassette, continuation_path
@@ -17,11 +19,14 @@ from pytest_agentreplay.cli.exit_codes import ExitCode
 from pytest_agentreplay.cli.tapes import load_finished_tape
 from pytest_agentreplay.counts import say_count
 from pytest_agentreplay.divergence import Words
-from pytest_agentreplay.errors import ConfigurationError, ReplayStop
+from pytest_agentreplay.errors import CassetteError, ConfigurationError, ReplayStop
 from pytest_agentreplay.library import Result, RunPlan
 from pytest_agentreplay.library.drive import Door, Drive, beginning_of, from_plan, from_start
 
 __all__ = ["drive_replay", "drive_resume"]
+
+_PACKAGE = "pytest_agentreplay."
+_DRIVER = Drive.__module__
 
 
 def drive_replay(target: str, tape: str, *, to: Path | None, as_json: bool) -> ExitCode:
@@ -78,8 +83,29 @@ def _drive(drive: Drive, agent: Callable[[RunPlan], Any], *, as_json: bool) -> E
     except ReplayStop as stop:
         sys.stderr.write(f"{stop}\n")
         return ExitCode.FOUND
+    except (ConfigurationError, CassetteError):
+        raise
+    except Exception as error:
+        calls = _calls_of_agent(error.__traceback__)
+        if calls is not None and _module_of(calls).startswith(_PACKAGE):
+            raise  # it is ours
+        sys.stderr.writelines(traceback.format_exception(error.with_traceback(calls)))
+        return ExitCode.CRASHED
     sys.stdout.write(_as_json(result) if as_json else _as_text(result))
     return ExitCode.FINE
+
+
+def _calls_of_agent(calls: TracebackType | None) -> TracebackType | None:
+    """Return the calls that led to an error from the agent's first on: without those of the command that drives it."""
+    while calls is not None and _module_of(calls) != _DRIVER:
+        calls = calls.tb_next
+    while calls is not None and (_module_of(calls) == _DRIVER or _module_of(calls).startswith("asyncio.")):
+        calls = calls.tb_next
+    return calls
+
+
+def _module_of(call: TracebackType) -> str:
+    return str(call.tb_frame.f_globals.get("__name__", ""))
 
 
 def _find(target: str) -> Callable[..., Any]:
