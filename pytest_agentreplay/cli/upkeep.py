@@ -217,7 +217,7 @@ def _plan_lines(plan: Plan, *, dry_run: bool) -> Iterable[str]:
     for path in plan.partials:
         yield f"kept {path}: an unfinished recording holds answers that were paid for"
     for path in plan.replays:
-        yield f"kept {path}: the tape of a run that replayed a cassette is no test's"
+        yield f"kept {path}: a run that replayed a cassette wrote it; delete it yourself if you need it no more"
     if not plan.unused and not plan.unplayed:
         yield "nothing to prune"
 

@@ -228,13 +228,13 @@ def test_of_a_tape_that_was_never_finished_what_there_is_is_read(
     ("tape", "said"),
     [
         ("../absent.jsonl", "agentreplay: ../absent.jsonl: cannot be read: No such file or directory"),
-        ("absent.jsonl", "absent.jsonl: cannot be read: No such file or directory; Check the path, or record it first"),
+        ("absent.jsonl", "absent.jsonl: cannot be read: No such file or directory. Check the path, or record it first"),
         ("tests/test_it.py::test_absent", "there is no cassette of this test"),
         ("HEAD:absent.jsonl", "HEAD:absent.jsonl: cannot be read from git: fatal: path 'absent.jsonl' does not exist"),
         ("no-such-revision:it.jsonl", "cannot be read from git: fatal: invalid object name 'no-such-revision'"),
-        ("HEAD:absent.jsonl", "; Give REV:path as for git show: from the top of the repository, or as REV:./path"),
+        ("HEAD:absent.jsonl", ". Give REV:path as for git show: from the top of the repository, or as REV:./path"),
         ("notes.txt", "notes.txt"),
-        (".", ".: cannot be read: Is a directory; Name a file that may be read"),
+        (".", ".: cannot be read: Is a directory. Name a file that may be read"),
     ],
 )
 @pytest.mark.parametrize("command", ["events", "mermaid", "show"])

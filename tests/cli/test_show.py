@@ -417,7 +417,6 @@ def test_what_cannot_be_read_is_one_line_on_stderr(
 @pytest.mark.parametrize(
     ("arguments", "complaint", "command"),
     [
-        ([], "Missing command", "agentreplay"),
         (["show"], "Missing argument 'TAPE'", "agentreplay show"),
         (["shwo"], "No such command 'shwo'", "agentreplay"),
         (["show", "a.jsonl", "b.jsonl"], "unexpected extra argument", "agentreplay show"),
@@ -432,7 +431,7 @@ def test_a_command_that_cannot_be_meant_is_one_line_on_stderr(
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
     assert complaint in err
-    assert err.endswith(f"; see {command} --help\n")
+    assert err.endswith(f". See {command} --help\n")
     assert err.count("\n") == 1
 
 
@@ -446,7 +445,23 @@ def test_a_file_that_is_named_as_no_cassette_is_told_how_a_tape_is_named(
 
     assert status == 2
     advice = "Name a cassette, NAME.jsonl, or a test, FILE::TEST"
-    assert capsys.readouterr().err == f"agentreplay: {path}:1: this is not an agent cassette; {advice}\n"
+    assert capsys.readouterr().err == f"agentreplay: {path}:1: this is not an agent cassette. {advice}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
+def test_the_help_is_printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(arguments)
+
+    out, err = capsys.readouterr()
+    assert (status, err) == (0, "")
+    assert out.startswith("Usage: agentreplay [OPTIONS] COMMAND [ARGS]...")
+    assert "Print what happened in a recorded run, step by step." in out
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_each_command_has_its_help(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", option]) == 0
+    assert capsys.readouterr().out.startswith("Usage: agentreplay show [OPTIONS] ")
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
