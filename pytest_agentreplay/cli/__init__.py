@@ -126,7 +126,7 @@ def events(
 def mermaid(
     tape: _Tape,
     *,
-    style: Annotated[str, typer.Option(help="flowchart, or sequence for who told whom what.")] = "flowchart",
+    style: Annotated[str, typer.Option(help="flowchart, or sequence for which agent called which.")] = "flowchart",
     as_json: _AsJson = False,
 ) -> None:
     """Print the diagram of a recorded run, as its golden has it."""

@@ -142,3 +142,18 @@ def test_the_samples_pass_recorded_and_replayed(desk: Suite, provider: Provider)
     assert len(parts) == 3
     assert "teapot" not in parts["test_parts[calls].agent-events"].replace("item: teapot", "")
     assert "paid: str" in parts["test_parts[prices].agent-events"]
+
+
+def test_a_golden_that_no_test_compares_fails_a_run_as_the_page_says(desk: Suite, run: Callable[[str], str]) -> None:
+    (desk.path / "test_parts.py").unlink()
+    run("pytest --record-mode=once --snapshot-update")
+    golden = desk.path / "__snapshots__/test_desk/test_a_cracked_teapot.mermaid"
+    golden.with_name("test_gone.mermaid").write_bytes(golden.read_bytes())
+
+    failed = desk.run()
+    warned = desk.run("--snapshot-warn-unused")
+
+    [summary] = blocks("text")
+    assert summary in failed.stdout.str()
+    assert (failed.ret, warned.ret) == (1, 0)
+    failed.assert_outcomes(passed=1)
