@@ -43,7 +43,7 @@ def suite(pytester: pytest.Pytester, provider: Provider, monkeypatch: pytest.Mon
     """The modules of the page, beside a provider that asks for the weather."""
     provider.respond = weather_of
     monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     suite = make_suite(pytester, provider, monkeypatch)
     pytester.makepyfile(**MODULES)
     monkeypatch.setattr(sys, "path", [str(pytester.path), *sys.path])
