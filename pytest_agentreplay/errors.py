@@ -95,14 +95,24 @@ class CassetteError(AgentReplayError):
     """A cassette cannot be read.
 
     The message has four parts: the file and the line, where they are known, what is wrong and what to do about it.
+    ``{again}`` in the remedy stands for what records the cassette again.
     """
 
-    def __init__(self, fault: str, *, path: object = None, line: int | None = None, remedy: str = "") -> None:
+    any_again: ClassVar[str] = "pytest TEST --record-mode=rewrite, in code record_mode='rewrite'"
+
+    def __init__(
+        self, fault: str, *, path: object = None, line: int | None = None, remedy: str = "", again: str = any_again
+    ) -> None:
         self.path = path
         self.line = line
         self.fault = fault
-        self.remedy = remedy
-        super().__init__(_placed(fault, place=f"{path}:{line}" if line else path, remedy=remedy))
+        self.remedy = remedy.replace("{again}", again)
+        self._remedy = remedy
+        super().__init__(_placed(fault, place=f"{path}:{line}" if line else path, remedy=self.remedy))
+
+    def told(self, *, path: object, again: str) -> CassetteError:
+        """Return this error in the words of who opened the file: its path, and what records it again."""
+        return CassetteError(self.fault, path=path, line=self.line, remedy=self._remedy, again=again)
 
     @classmethod
     def unreadable(cls, path: object, error: OSError) -> CassetteError:

@@ -19,6 +19,7 @@ from syrupy.location import PyTestLocation
 from syrupy.session import SnapshotSession
 from syrupy.types import PropertyFilter, PropertyMatcher, PropertyPath, SnapshotIndex
 
+from pytest_agentreplay.cassette import is_conflict_marker
 from pytest_agentreplay.divergence import show_together
 from pytest_agentreplay.filenames import distinct_file_name
 from pytest_agentreplay.projections.event_changes import EventChange, find_event_changes
@@ -141,6 +142,10 @@ def explain_failure(golden: SnapshotAssertion, *, command: str, folder: Path) ->
         return [*head, str(result.exception or "nothing was compared")]
     if result.recalled_data is None:
         return [*head, "There is no golden yet. Write it, and read it before you commit it:", f"  {command}"]
+    marker = _line_of_conflict(result.recalled_data)
+    if marker is not None:
+        resolve = "Resolve the conflict: keep one side whole, or write the golden anew:"
+        return [*head, f"line {marker}: a git conflict marker", resolve, f"  {command}"]
     diff = golden.extension.diff_lines(result.asserted_data, result.recalled_data)
     return [*head, *map(str, diff), "", "If the change is meant, write the golden anew:", f"  {command}"]
 
@@ -165,6 +170,12 @@ def keep_goldens(
         if any(path.suffix in _ENDINGS for path in goldens.glob("*")):
             # syrupy takes a module that it came by, and that has no tests, for one that lost them.
             session._collected_modules.discard(PyTestLocation.module_path_key(module))
+
+
+def _line_of_conflict(data: str | bytes) -> int | None:
+    """Return the first line of a golden that git wrote, from 1; what runs say is indented in either kind."""
+    rows = enumerate(_text(data).encode().split(b"\n"), start=1)
+    return next((number for number, row in rows if is_conflict_marker(row)), None)
 
 
 def _session_of(config: pytest.Config) -> SnapshotSession:

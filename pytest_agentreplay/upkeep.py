@@ -17,6 +17,7 @@ from pytest_agentreplay.cassette import (
     is_partial,
     load_cassette,
     lock_cassette,
+    what_records,
     write_cassette,
 )
 from pytest_agentreplay.dialects import Dialects
@@ -26,7 +27,16 @@ from pytest_agentreplay.reader import Reader, rule_set_for
 from pytest_agentreplay.records import Entry, ExchangeStep, JsonBody, ModelStep, PermissionStep, RunEnd, ToolStep
 from pytest_agentreplay.redact import redactor_for
 
-__all__ = ["Stats", "Verdict", "collect_stats", "drop_steps", "find_cassettes", "is_cassette", "verify"]
+__all__ = [
+    "Stats",
+    "Verdict",
+    "collect_stats",
+    "drop_steps",
+    "find_cassettes",
+    "find_passed_over",
+    "is_cassette",
+    "verify",
+]
 
 _FIRST_BYTES = b'{"kind":"run.start"'
 
@@ -81,12 +91,24 @@ def find_cassettes(places: Iterable[Path], *, with_partials: bool = False) -> It
             raise FileNotFoundError(place)
 
 
+def find_passed_over(places: Iterable[Path], *, with_partials: bool = False) -> Iterator[Path]:
+    """Yield the files of ours in folders that :func:`find_cassettes` passes over: they stand beside cassettes."""
+    for place in places:
+        for path in sorted(place.rglob(f"*{SUFFIX}")) if place.is_dir() else ():
+            if _is_ours(path) and not is_cassette(path, partial=with_partials):
+                yield path
+
+
 def is_cassette(path: Path, *, partial: bool = False) -> bool:
     """Return whether a file is, or once was, a cassette of ours; other JSONL files are left alone.
 
     So are the tapes of runs that went on from a cassette: no test replays them.
     """
-    if not path.is_file() or is_continuation(path) or (is_partial(path) and not partial):
+    return not is_continuation(path) and (partial or not is_partial(path)) and _is_ours(path)
+
+
+def _is_ours(path: Path) -> bool:
+    if not path.is_file():
         return False
     with path.open("rb") as file:
         head = file.read(4096)
@@ -114,7 +136,7 @@ def verify(path: Path, *, dialects: Dialects) -> Verdict:
             return replace(
                 verdict,
                 fault=f"the hash of step {number} is not that of its {noun}",
-                remedy="Record it again: --record-mode=rewrite, in code record_mode='rewrite'.",
+                remedy=f"Record it again: {what_records(tape.start)}",
             )
     return replace(verdict, note=tape.torn or "")
 

@@ -4,7 +4,8 @@
 """
 
 from pytest_agentreplay.cassette.files import continuation_path, is_continuation, is_partial, partial_path
-from pytest_agentreplay.cassette.loading import Cassette, load_cassette, read_cassette
+from pytest_agentreplay.cassette.lines import is_conflict_marker
+from pytest_agentreplay.cassette.loading import Cassette, load_cassette, read_cassette, what_records
 from pytest_agentreplay.cassette.order import canonical_order
 from pytest_agentreplay.cassette.recording import Recording, lock_cassette, write_cassette
 
@@ -13,11 +14,13 @@ __all__ = [
     "Recording",
     "canonical_order",
     "continuation_path",
+    "is_conflict_marker",
     "is_continuation",
     "is_partial",
     "load_cassette",
     "lock_cassette",
     "partial_path",
     "read_cassette",
+    "what_records",
     "write_cassette",
 ]

@@ -17,12 +17,28 @@ from pytest_agentreplay.heads import media_type_of
 from pytest_agentreplay.payloads import decode_content, encode_content
 from pytest_agentreplay.records import Entry, ExchangeStep, JsonBody, Request, Response
 
-__all__ = ["decode_exchange", "encode_exchange", "encode_plain", "reference", "seal", "sum_of", "unseal"]
+__all__ = [
+    "decode_exchange",
+    "encode_exchange",
+    "encode_plain",
+    "is_conflict_marker",
+    "reference",
+    "seal",
+    "sum_of",
+    "unseal",
+]
+
+_CONFLICT_MARKERS = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
 
 _SUM = re.compile(rb',"sum":"([0-9a-f]{16})"}\Z')
 _REQUEST_KEYS = frozenset({"method", "url", "headers", "body", "root", "fields", "lists", "gone", "add"})
 _RESPONSE_KEYS = frozenset({"status", "headers", "truncated", "json", "style", "tail", "events", "text", "base64"})
 _SEALED_TAIL = 26  # the length of ,"sum":"0123456789abcdef"}
+
+
+def is_conflict_marker(row: bytes) -> bool:
+    """Return whether git wrote a line, to part the sides of a merge: none of ours begins as one does."""
+    return row.startswith(_CONFLICT_MARKERS)
 
 
 def reference(digest: str) -> str:

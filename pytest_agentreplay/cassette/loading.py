@@ -7,6 +7,7 @@ the count of steps.  A fault is one :class:`CassetteError` with the line and wha
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 
 from pytest_agentreplay.canonical import content_hash, parse_json
 from pytest_agentreplay.cassette import lines
+from pytest_agentreplay.cassette.files import partial_path
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.filenames import SUFFIX
 from pytest_agentreplay.records import (
@@ -32,16 +34,15 @@ from pytest_agentreplay.records import (
     read_step,
 )
 
-__all__ = ["Cassette", "digest_of_sums", "load_cassette", "read_cassette"]
+__all__ = ["Cassette", "digest_of_sums", "load_cassette", "read_cassette", "what_records"]
 
-_CONFLICT_MARKERS = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
 _PLAIN_KINDS = frozenset(
     {"attempt", "tool", "permission", "approval", "value", "signal", "timer", "compaction", "checkpoint", "error"}
 )
-_RECORD_AGAIN = (
-    "Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'."
-)
-_ANOTHER_FILE = f"{_RECORD_AGAIN} If it never was one, name another file."
+_RECORD_AGAIN = "Restore the file from version control, or record it again: {again}"
+_ANOTHER_FILE = f"If it never was one, name another file. {_RECORD_AGAIN}"
+_RESOLVE = "Resolve the conflict: keep one side whole, or record it again: {again}"
+_OR_MISSING = "or a line is missing"
 _NO_CASSETTES_NAME = f"Name a cassette, NAME{SUFFIX}, or a test, FILE::TEST."
 _NO_CASSETTE = "this is not an agent cassette, or its first line was changed"
 _HEAD = b'{"kind":'
@@ -101,6 +102,7 @@ def load_cassette(path: str | os.PathLike[str], *, partial: bool = False) -> Cas
     try:
         data = place.read_bytes()
     except OSError as error:
+        _refuse_unfinished(place)
         raise CassetteError.unreadable(place, error) from error
     return read_cassette(data, path=place, partial=partial)
 
@@ -108,6 +110,20 @@ def load_cassette(path: str | os.PathLike[str], *, partial: bool = False) -> Cas
 def read_cassette(data: bytes, *, path: Path, partial: bool = False) -> Cassette:
     """Return the cassette in the bytes of a file, as :func:`load_cassette` does; ``path`` is what errors call it."""
     return _Loader(path, partial=partial).load(data)
+
+
+def _refuse_unfinished(path: Path) -> None:
+    """Say of a cassette that is not there what there is of it, if a recording of it was left."""
+    partial = None if path.exists() else partial_path(path)
+    if partial is not None and partial.exists():
+        remedy = f"An unfinished recording is beside it: load_cassette({str(partial)!r}, partial=True)"
+        raise CassetteError("was never finished", path=path, remedy=remedy)
+
+
+def what_records(start: RunStart | None) -> str:
+    """Return what records a cassette again, as far as its head says so: the command where it is of a test."""
+    name = start.name if start is not None else None
+    return f"pytest {shlex.quote(name)} --record-mode=rewrite" if name and "::" in name else CassetteError.any_again
 
 
 def digest_of_sums(sums: Sequence[str]) -> str:
@@ -137,12 +153,12 @@ class _Loader:
         rows = data.split(b"\n")
         rows, last = rows[:-1], rows[-1]
         torn = f"line {len(rows) + 1} is cut off and was left out" if last else None
+        for self.line, row in enumerate(rows, start=1):
+            self._read(row.removesuffix(b"\r"))
         if last and not self.partial:
             self.line = len(rows) + 1
             self._check_markers(last)
             self._refuse("the last line is cut off", _RECORD_AGAIN)
-        for self.line, row in enumerate(rows, start=1):
-            self._read(row.removesuffix(b"\r"))
         return self._finish(torn)
 
     def _check_beginning(self, row: bytes) -> None:
@@ -178,8 +194,8 @@ class _Loader:
         self._refuse("this is not an agent cassette", _NO_CASSETTES_NAME)
 
     def _check_markers(self, row: bytes) -> None:
-        if row.startswith(_CONFLICT_MARKERS):
-            self._refuse("a git conflict marker", "Resolve the conflict: keep one side whole, or record again.")
+        if lines.is_conflict_marker(row):
+            self._refuse("a git conflict marker", _RESOLVE)
 
     def _unseal(self, row: bytes) -> dict[str, Any]:
         fault = "the line was changed after it was recorded (its sum does not fit)"
@@ -225,9 +241,8 @@ class _Loader:
         before = self.last_in_lane.get(lane)
         after = fields.get("after")
         if (after is None) != (before is None) or (before and lines.reference(before.hash) != after):
-            self._refuse(
-                f"the step does not follow the one before it in lane {lane!r}: the order was changed", _RECORD_AGAIN
-            )
+            fault = f"the step does not follow the one before it in lane {lane!r}"
+            self._refuse(f"{fault}: the order was changed, {_OR_MISSING}", _RECORD_AGAIN)
         timing, *pieces = (fields.pop(name, ()) for name in ("timing", "cuts", "arrivals"))
         self.timings.append((timing or None, pieces))
         try:
@@ -333,10 +348,11 @@ class _Loader:
 
     def _refuse_unused(self) -> NoReturn:
         self.line = next(iter(self.unused.values()))
-        self._refuse("the message was changed after it was recorded: no step refers to it", _RECORD_AGAIN)
+        fault = f"the message was changed after it was recorded, {_OR_MISSING} below it: no step refers to it"
+        self._refuse(fault, _RECORD_AGAIN)
 
     def _refuse(self, fault: str, remedy: str) -> NoReturn:
-        raise CassetteError(fault, path=self.path, line=self.line, remedy=remedy)
+        raise CassetteError(fault, path=self.path, line=self.line, remedy=remedy, again=what_records(self.start))
 
 
 def _named_in(request: Any) -> Iterator[Any]:

@@ -22,7 +22,11 @@ __all__ = ["main"]
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 _app = typer.Typer(
-    help="Look into recorded agent runs.", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+    help="Look into recorded agent runs.",
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 
@@ -35,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _app(args=arguments, prog_name="agentreplay", standalone_mode=False)
         sys.stdout.flush()
     except _UsageError as error:
-        return _fail(f"{error.format_message()}\nsee {_command_of(error)} --help")  # type: ignore[attr-defined]
+        return _fail(f"{error.format_message()}\nSee {_command_of(error)} --help")  # type: ignore[attr-defined]
     except AgentReplayError as error:
         return _fail(str(error))
     return int(status or ExitCode.FINE)
@@ -48,7 +52,7 @@ def _command_of(error: Exception) -> str:
 
 
 def _fail(message: str) -> int:
-    typer.echo("agentreplay: " + "; ".join(line.lstrip().rstrip(" .") for line in message.splitlines()), err=True)
+    typer.echo("agentreplay: " + ". ".join(line.lstrip().rstrip(" .") for line in message.splitlines()), err=True)
     return ExitCode.UNUSABLE
 
 
@@ -58,14 +62,16 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's form of a ca
         raise typer.Exit
 
 
-@_app.callback()
+@_app.callback(invoke_without_command=True)
 def _agentreplay(
+    context: typer.Context,
     *,
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback is called
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 _Tape = Annotated[
@@ -120,7 +126,7 @@ def events(
 def mermaid(
     tape: _Tape,
     *,
-    style: Annotated[str, typer.Option(help="flowchart, or sequence for who told whom what.")] = "flowchart",
+    style: Annotated[str, typer.Option(help="flowchart, or sequence for which agent called which.")] = "flowchart",
     as_json: _AsJson = False,
 ) -> None:
     """Print the diagram of a recorded run, as its golden has it."""

@@ -10,12 +10,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_agentreplay.cassette import is_continuation, partial_path
 from pytest_agentreplay.cli.exit_codes import ExitCode
 from pytest_agentreplay.counts import say_count
 from pytest_agentreplay.dialects import load_dialects
 from pytest_agentreplay.errors import ConfigurationError
 from pytest_agentreplay.plugin.census import Plan
-from pytest_agentreplay.upkeep import Stats, Verdict, collect_stats, drop_steps, find_cassettes, verify
+from pytest_agentreplay.upkeep import (
+    Stats,
+    Verdict,
+    collect_stats,
+    drop_steps,
+    find_cassettes,
+    find_passed_over,
+    verify,
+)
 
 __all__ = ["prune_suite", "show_stats", "verify_places"]
 
@@ -23,7 +32,8 @@ __all__ = ["prune_suite", "show_stats", "verify_places"]
 def verify_places(places: Sequence[str], *, as_json: bool) -> ExitCode:
     """Verify every cassette in files, folders and globs; say by the exit code whether one has a fault."""
     dialects = load_dialects()
-    verdicts = [verify(path, dialects=dialects) for path in _expand(places, with_partials=True)]
+    paths, passed_over = _expand(places, with_partials=True)
+    verdicts = [verify(path, dialects=dialects) for path in paths]
     if as_json:
         _print_json([_verdict_as_json(verdict) for verdict in verdicts])
     else:
@@ -31,17 +41,20 @@ def verify_places(places: Sequence[str], *, as_json: bool) -> ExitCode:
             _print(_verdict_line(verdict))
         faults = sum(verdict.fault is not None for verdict in verdicts)
         _print(f"{len(verdicts)} verified, {faults} with a fault")
+    _say_passed_over(passed_over)
     return _found(any(verdict.fault for verdict in verdicts))
 
 
 def show_stats(places: Sequence[str], *, as_json: bool) -> ExitCode:
     """Print what the cassettes in files, folders and globs hold together."""
-    stats = collect_stats(_expand(places))
+    paths, passed_over = _expand(places)
+    stats = collect_stats(paths)
     if as_json:
         _print_json(_stats_as_json(stats))
     else:
         for line in _stats_lines(stats):
             _print(line)
+    _say_passed_over(passed_over)
     return ExitCode.FINE
 
 
@@ -83,8 +96,10 @@ def _carry_out(plan: Plan) -> None:
         drop_steps(path, positions)
 
 
-def _expand(places: Sequence[str], *, with_partials: bool = False) -> list[Path]:
+def _expand(places: Sequence[str], *, with_partials: bool = False) -> tuple[list[Path], list[Path]]:
+    """Return the cassettes in places, and what in folders is passed over beside them."""
     paths: list[Path] = []
+    passed_over: list[Path] = []
     for place in places:
         matches = [Path(place)]
         if not matches[0].exists() and set(place) & set("*?["):
@@ -93,11 +108,31 @@ def _expand(places: Sequence[str], *, with_partials: bool = False) -> list[Path]
         try:
             found = list(find_cassettes(matches, with_partials=with_partials))
         except FileNotFoundError as error:
-            raise ConfigurationError(f"{place}: no such file or folder") from error
+            partial = partial_path(Path(place))
+            beside = f". An unfinished recording is beside it: {partial}" if partial.exists() else ""
+            raise ConfigurationError(f"{place}: no such file or folder{beside}") from error
+        left = list(find_passed_over(matches, with_partials=with_partials))
         if not found:
-            raise ConfigurationError(f"{place}: no cassettes there; name cassettes, folders of them, or globs")
+            beside = f", but {_counted(left)}" if left else ""
+            raise ConfigurationError(f"{place}: no cassettes there{beside}; name cassettes, folders of them, or globs")
         paths += found
-    return list(dict.fromkeys(paths))
+        passed_over += left
+    return list(dict.fromkeys(paths)), [path for path in dict.fromkeys(passed_over) if path not in paths]
+
+
+def _say_passed_over(paths: Sequence[Path]) -> None:
+    """Say on stderr, where it is in no program's way, what in folders was passed over."""
+    if paths:
+        sys.stderr.write(f"agentreplay: passed over {_counted(paths)}; name a file to include it\n")
+
+
+def _counted(paths: Sequence[Path]) -> str:
+    """Return how many files are no cassettes, by their kind."""
+    tapes = sum(map(is_continuation, paths))
+    partials = len(paths) - tapes
+    of_replays = [f"{say_count(tapes, 'tape')} of replays (*.replay.jsonl)"] if tapes else []
+    unfinished = [f"{say_count(partials, 'unfinished recording')} (*.partial.jsonl)"] if partials else []
+    return " and ".join([*of_replays, *unfinished])
 
 
 def _verdict_line(verdict: Verdict) -> str:
@@ -182,7 +217,7 @@ def _plan_lines(plan: Plan, *, dry_run: bool) -> Iterable[str]:
     for path in plan.partials:
         yield f"kept {path}: an unfinished recording holds answers that were paid for"
     for path in plan.replays:
-        yield f"kept {path}: the tape of a run that replayed a cassette is no test's"
+        yield f"kept {path}: a run that replayed a cassette wrote it; delete it yourself if you need it no more"
     if not plan.unused and not plan.unplayed:
         yield "nothing to prune"
 

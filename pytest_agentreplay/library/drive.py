@@ -156,13 +156,19 @@ def _built(agent: Any, *, by: str) -> Agent:
 
 def _run_to_end(output: Awaitable[Any]) -> Any:
     """Await what an agent returned, in an event loop of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_loop_running():
         return asyncio.run(_awaited(output))
     if inspect.iscoroutine(output):
         output.close()
     raise ConfigurationError("an async agent is driven by areplay() or aresume() where an event loop is running")
+
+
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _called(run: Callable[..., Any], plan: RunPlan) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -225,9 +225,20 @@ def _check_name(mark: pytest.Mark, *, where: str, on_function: bool) -> None:
         raise ConfigurationError(
             f"{where}: name={name!r} belongs on a test function; on a class all tests would share it"
         )
-    if not isinstance(name, str) or not name or not _is_safe(name.split("/")):
-        raise ConfigurationError(f"{where}: name={name!r} must be a relative path without '..'")
+    fault = _fault_in_name(name)
+    if fault is not None:
+        raise ConfigurationError(f"{where}: name={name!r} {fault}")
 
 
-def _is_safe(parts: Iterable[str]) -> bool:
-    return all(part not in ("", ".", "..") and not set(part) & set('\\:*?"<>|\0') for part in parts)
+def _fault_in_name(name: object) -> str | None:
+    """Return what keeps a name from being that of a cassette on every file system, ``None`` where nothing does."""
+    if not isinstance(name, str):
+        return "must be a string"
+    if not name:
+        return "is empty: leave it out, or name the cassette"
+    refused = [letter for letter in '\\:*?"<>|\0' if letter in name]
+    if refused:
+        return f"must not hold {refused[0]!r}, which some file systems refuse"
+    if name.startswith("/") or {"", ".", ".."} & set(name.split("/")):
+        return "must be a relative path without '..', '.' or empty parts"
+    return None

@@ -30,10 +30,11 @@ from pytest_agentreplay.canonical import parse_json
 from pytest_agentreplay.dialects import Dialects, Message, ToolCall, installed_dialects
 from pytest_agentreplay.projections.history import Happened, read_history
 from pytest_agentreplay.projections.names import Names
+from pytest_agentreplay.projections.prices import price_of
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.timeline import Moment
 from pytest_agentreplay.projections.transcript import ToldCall
-from pytest_agentreplay.records import Entry, RunStart, ToolStep
+from pytest_agentreplay.records import Entry, ModelStep, RunStart, ToolStep
 
 __all__ = ["Event", "event_stream"]
 
@@ -71,8 +72,9 @@ def event_stream(
     """
     wanted = {"timing": times, "usage": costs, "cost_usd": costs, "hash": hashes}
     more = [name for name, is_wanted in wanted.items() if is_wanted]
-    events = list(_Stream(tape, dialects or installed_dialects()).events())
-    return [_with_more(event, more) for event in events] if more else events
+    dialects = dialects or installed_dialects()
+    events = list(_Stream(tape, dialects).events())
+    return [_with_more(event, more, dialects) for event in events] if more else events
 
 
 class _Stream:
@@ -211,13 +213,16 @@ def _told(values: _Plain) -> _Plain:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _with_more(event: Event, names: list[str]) -> Event:
+def _with_more(event: Event, names: list[str], dialects: Dialects) -> Event:
     step = event.step
     if step is None or event["event"] == "user":
         return event
-    found = {name: _as_plain(getattr(step, name, None)) for name in names}
+    found = {name: _more(event, step, name, dialects) for name in names}
     return Event({**event, **_told(found)}, step=step)
 
 
-def _as_plain(value: Any) -> Any:
+def _more(event: Event, step: Entry, name: str, dialects: Dialects) -> Any:
+    if name == "cost_usd":  # what went wrong beside a turn has the turn's step, and costs nothing more
+        return price_of(step, dialects) if event["event"] == "turn" and isinstance(step, ModelStep) else None
+    value = getattr(step, name, None)
     return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value

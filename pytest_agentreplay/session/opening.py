@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_agentreplay.cassette import Cassette, lock_cassette
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.divergence import Words
+from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.locks import Lock
 from pytest_agentreplay.player import Beginning
 from pytest_agentreplay.reader import Reader, RuleSet, rule_set_for
 from pytest_agentreplay.redact import redactor_for
 from pytest_agentreplay.session.endings import without_failed_end
-from pytest_agentreplay.session.session import Session
+from pytest_agentreplay.session.session import Session, shown_path
 from pytest_agentreplay.session.start import About
 from pytest_agentreplay.session.tapes import tapes_to_continue, tapes_to_record, tapes_to_replay
 from pytest_agentreplay.settings import RecordPolicy, Settings
@@ -40,17 +42,26 @@ def open_session(
     process is recording; :class:`ConfigurationError` for rules that are not understood.
     """
     reader = Reader(_rules_of(settings, dialects, environment))
-    lock = _lock_to_record(path, settings.recording)
-    try:
+    with _told_in(words or Words(), test=test or name), ExitStack() as stack:
+        lock = _lock_to_record(path, settings.recording)
         if lock is None:
             tapes = tapes_to_replay(path, name=name, settings=settings, reader=reader)
         else:
+            stack.callback(lock.release)
             tapes = tapes_to_record(path, name=name, settings=settings, reader=reader, lock=lock, about=about)
-        return Session(name=name, path=path, settings=settings, reader=reader, tapes=tapes, words=words, test=test)
-    except BaseException:
-        if lock is not None:
-            lock.release()
-        raise
+        session = Session(name=name, path=path, settings=settings, reader=reader, tapes=tapes, words=words, test=test)
+        stack.pop_all()  # the lock is the recording's from here on
+        return session
+
+
+@contextmanager
+def _told_in(words: Words, *, test: str) -> Iterator[None]:
+    """Tell of a cassette that cannot be used in the words of who opens it."""
+    try:
+        yield
+    except CassetteError as error:
+        told = error.told(path=shown_path(Path(str(error.path))), again=words.record(test, "rewrite"))
+        raise told from error.__cause__
 
 
 def open_replay(

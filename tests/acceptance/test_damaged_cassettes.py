@@ -251,14 +251,17 @@ def test_other():
 """
 
 
+AGAIN = "pytest test_it.py::test_it --record-mode=rewrite"
+RESOLVE = f"Resolve the conflict: keep one side whole, or record it again: {AGAIN}\n"
+
 # What is done to the file: the line, the words and the remedy that the user is shown.
 DAMAGE: dict[str, tuple[Callable[[bytes], bytes], int, str, str]] = {
-    "cut off": (lambda data: data[:-1], 6, "the last line is cut off", "record it again: --record-mode=rewrite"),
+    "cut off": (lambda data: data[:-1], 6, "the last line is cut off", f"or record it again: {AGAIN}\n"),
     "no end": (lambda data: data[: data.index(b'{"kind":"run.end"')], 5, "the recording has no end", "Restore the"),
     "empty": (lambda data: b"", 1, "the file is empty", "Restore the file from version control"),
     "answer": (lambda data: data.replace(b"echo: two", b"echo: TWO"), 5, "the line was changed", "Restore the file"),
     "message": (lambda data: data.replace(b'"two"', b'"TWO"'), 4, "the message was changed", "Restore the file"),
-    "conflict": (lambda data: b"<<<<<<< HEAD\n" + data, 1, "a git conflict marker", "Resolve the conflict: keep one"),
+    "conflict": (lambda data: b"<<<<<<< HEAD\n" + data, 1, "a git conflict marker", RESOLVE),
     "head": (lambda data: data.replace(b'"format":1', b'"format":2'), 1, "its first line was changed", "Restore the"),
     "other JSON": (
         lambda data: b'{"interactions": []}\n',
@@ -296,7 +299,7 @@ def test_a_user_is_told_the_file_the_line_the_fault_and_the_remedy(
 
     result.assert_outcomes(passed=1, errors=1)
     output = result.stdout.str()
-    assert f"CassetteError: {suite.cassette()}:{line}: " in output
+    assert f"CassetteError: cassettes/test_it/test_it.jsonl:{line}: " in output
     assert fault in output
     assert remedy in output
     assert "pytest_agentreplay/" not in output

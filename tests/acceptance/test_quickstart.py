@@ -25,6 +25,13 @@ def block(kind: str) -> str:
     return found.group(1)
 
 
+def section_block(title: str) -> str:
+    """Return the README's first block of Python in a section."""
+    found = re.search(rf"^## {title}\n.*?^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found.group(1)
+
+
 def test_the_demo_shows_its_steps_and_the_report_that_the_readme_quotes() -> None:
     demo = ROOT / "examples" / "quickstart" / "demo.py"
 
@@ -55,6 +62,27 @@ def test_the_readmes_example_is_recorded_once_and_then_needs_no_provider(
     replayed.assert_outcomes(passed=1)
     assert len(provider.seen) == 1
     assert (pytester.path / "cassettes" / "test_capital" / "test_the_capital_of_france.jsonl").is_file()
+
+
+def test_an_sdk_that_wants_a_key_replays_without_one_by_the_readmes_conftest(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = re.sub(r"OpenAI\(api_key=.*", "OpenAI()", block("python"))
+    assert "client = OpenAI()\n" in example
+    pytester.path.joinpath("test_capital.py").write_text(example, encoding="utf-8")
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n")
+    monkeypatch.setenv("OPENAI_API_KEY", "a real one")
+    with serving(lambda _: chat_answer("Paris")) as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
+        pytester.runpytest_subprocess("--record-mode=once").assert_outcomes(passed=1)
+    monkeypatch.delenv("OPENAI_API_KEY")
+
+    refused = pytester.runpytest_subprocess()
+    pytester.path.joinpath("conftest.py").write_text(section_block("Without a key"), encoding="utf-8")
+    replayed = pytester.runpytest_subprocess()
+
+    refused.assert_outcomes(failed=1)
+    replayed.assert_outcomes(passed=1)
 
 
 def test_the_cassettes_of_the_examples_are_whole_and_of_the_rules_of_today(capsys: pytest.CaptureFixture[str]) -> None:

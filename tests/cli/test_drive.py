@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pytest_agentreplay import load_cassette, use_cassette
 from pytest_agentreplay.cassette import partial_path, write_cassette
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.records import RunEnd, RunStart
+from pytest_agentreplay.session import Session
 from tests.support.agent import Desk, echo_or_stream
 from tests.support.suite import Provider, providing
 
@@ -23,7 +25,7 @@ import asyncio
 import socket
 import threading
 
-from pytest_agentreplay import ReplayDivergenceError
+from pytest_agentreplay import ReplayDivergenceError, recorded_tool
 from tests.support.agent import Desk
 
 desk = Desk("{url}")
@@ -59,6 +61,26 @@ def build_failing(plan):
         raise OSError("no disk")
 
     return agent
+
+
+def build_failing_async(plan):
+    async def agent():
+        raise OSError("no disk")
+
+    return agent
+
+
+class Gone(Exception):
+    pass
+
+
+@recorded_tool
+def fail():
+    raise Gone("gone")
+
+
+def run_tool():
+    fail()
 
 
 def build_idle(plan):
@@ -303,6 +325,21 @@ def test_a_torn_tape_is_gone_on_from_by_the_command_that_can(
     assert "Go on from it with agentreplay resume, which uses the rest" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["replay", "resume"])
+def test_a_tape_that_was_never_finished_is_told_with_the_command_that_drives_it(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partial_path(folder / "torn.jsonl").write_bytes(b"")
+
+    code = main([command, "driven:run", "torn.jsonl", "--to", "new tape.jsonl"])
+
+    told = f"agentreplay {command} driven:run --to 'new tape.jsonl' torn.partial.jsonl"
+    assert code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("agentreplay: torn.jsonl: was never finished")
+    assert said.endswith(f"n unfinished recording is beside it: {told}\n")
+
+
 def test_a_function_that_builds_no_agent_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["replay", "driven:build_nothing", "run.jsonl"])
 
@@ -382,9 +419,58 @@ def test_a_tape_out_of_git_needs_a_place_for_the_new_one(folder: Path, capsys: p
     assert (folder / "second.jsonl").exists()
 
 
-def test_what_the_agent_itself_raises_keeps_its_traceback(folder: Path) -> None:
+@pytest.mark.parametrize("build", ["build_failing", "build_failing_async"])
+def test_what_the_agent_itself_raises_is_told_from_its_own_code_on(
+    folder: Path, capsys: pytest.CaptureFixture[str], build: str
+) -> None:
+    code = main(["replay", f"driven:{build}", "run.jsonl"])
+
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (3, "")
+    assert lines_of(printed.err)[0] == "Traceback (most recent call last):"
+    assert [line.split(", ")[0] for line in lines_of(printed.err) if line.startswith("  File ")] == [
+        f'  File "{folder / "driven.py"}"'
+    ]
+    assert lines_of(printed.err)[-2:] == ['    raise OSError("no disk")', "OSError: no disk"]
+
+
+def test_what_a_function_cannot_be_called_with_is_told_as_the_agents(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["replay", "driven:run_idle", "run.jsonl"])
+
+    assert code == 3
+    assert capsys.readouterr().err == "TypeError: run_idle() takes 0 positional arguments but 1 was given\n"
+
+
+def test_a_tools_recorded_error_that_the_agent_lets_through_is_the_agents(
+    folder: Path, provider: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sys.path.insert(0, str(folder))
+    driven = importlib.import_module("driven")
+    with use_cassette("tool.jsonl", record_mode="once"), pytest.raises(driven.Gone):
+        driven.run_tool()
+    del driven.Gone
+
+    code = main(["resume", "driven:run_tool", "tool.jsonl"])
+
+    said = capsys.readouterr().err
+    assert code == 3
+    assert "\npytest_agentreplay.errors.RecordedToolError: " in said
+    assert "/typer/" not in said
+
+
+def test_an_error_of_the_recorder_is_not_told_as_the_agents(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    close = Session.close
+
+    def broken(self: Session, *, passed: bool) -> None:
+        close(self, passed=passed)
+        raise OSError("no disk")
+
+    monkeypatch.setattr(Session, "close", broken)
+
     with pytest.raises(OSError, match="no disk"):
-        main(["replay", "driven:build_failing", "run.jsonl"])
+        main(["replay", "driven:build", "run.jsonl"])
 
 
 def test_the_command_runs_as_a_program_from_the_working_directory(folder: Path, provider: Provider) -> None:

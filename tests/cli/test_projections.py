@@ -210,17 +210,31 @@ def test_an_interrupted_recording_is_read_as_far_as_it_goes(folder: Path, run: C
     assert run("mermaid", partial).count("LLM") == 1
 
 
+@pytest.mark.parametrize("command", ["events", "mermaid"])
+def test_of_a_tape_that_was_never_finished_what_there_is_is_read(
+    command: str, folder: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    partial = write_partial(folder / "it.jsonl", TWO_TURNS[:1])
+
+    status = main([command, "it.jsonl"])
+
+    out, err = capsys.readouterr()
+    assert status == 0
+    assert out == run(command, partial)
+    assert err == "agentreplay: it.jsonl was never finished. What there is of it is in it.partial.jsonl.\n"
+
+
 @pytest.mark.parametrize(
     ("tape", "said"),
     [
         ("../absent.jsonl", "agentreplay: ../absent.jsonl: cannot be read: No such file or directory"),
-        ("absent.jsonl", "absent.jsonl: cannot be read: No such file or directory; Check the path, or record it first"),
+        ("absent.jsonl", "absent.jsonl: cannot be read: No such file or directory. Check the path, or record it first"),
         ("tests/test_it.py::test_absent", "there is no cassette of this test"),
         ("HEAD:absent.jsonl", "HEAD:absent.jsonl: cannot be read from git: fatal: path 'absent.jsonl' does not exist"),
         ("no-such-revision:it.jsonl", "cannot be read from git: fatal: invalid object name 'no-such-revision'"),
-        ("HEAD:absent.jsonl", "; Give REV:path as for git show: from the top of the repository, or as REV:./path"),
+        ("HEAD:absent.jsonl", ". Give REV:path as for git show: from the top of the repository, or as REV:./path"),
         ("notes.txt", "notes.txt"),
-        (".", ".: cannot be read: Is a directory; Name a file that may be read"),
+        (".", ".: cannot be read: Is a directory. Name a file that may be read"),
     ],
 )
 @pytest.mark.parametrize("command", ["events", "mermaid", "show"])

@@ -272,6 +272,44 @@ def test_an_interrupted_recording_is_shown_as_far_as_it_goes(tmp_path: Path, sho
     assert "is cut off and was left out" in torn
 
 
+def test_a_tape_that_was_never_finished_is_shown_and_said_to_be_unfinished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partial = write_partial(tmp_path / "it.jsonl", TWO_TURNS)
+
+    status = main(["show", str(tmp_path / "it.jsonl")])
+
+    out, err = capsys.readouterr()
+    assert status == 0
+    assert out.startswith(f"{partial}\n")
+    assert out.splitlines()[-1].startswith("unfinished: 2 model calls")
+    assert err == f"agentreplay: {tmp_path / 'it.jsonl'} was never finished. What there is of it is in {partial}.\n"
+
+
+def test_a_test_whose_recording_was_never_finished_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cassette = Path("cassettes/test_it/test_it.jsonl")
+    cassette.parent.mkdir(parents=True)
+    partial = write_partial(cassette, TWO_TURNS)
+
+    status = main(["show", "test_it.py::test_it"])
+
+    out, err = capsys.readouterr()
+    assert (status, out.splitlines()[0]) == (0, str(partial))
+    assert "test_it.py::test_it was never finished" in err
+
+
+def test_a_cassette_is_shown_though_an_unfinished_recording_is_beside_it(
+    tmp_path: Path, show: Callable[..., str]
+) -> None:
+    cassette = write_cassette(tmp_path / "it.jsonl", TWO_TURNS)
+    (tmp_path / "it.partial.jsonl").write_bytes(b"{")
+
+    assert show(cassette).startswith(f"{cassette}\n")
+
+
 def test_json_is_one_document_with_head_steps_and_end(tmp_path: Path, show: Callable[..., str]) -> None:
     cassette = write_cassette(tmp_path / "it.jsonl", TWO_TURNS)
 
@@ -379,7 +417,6 @@ def test_what_cannot_be_read_is_one_line_on_stderr(
 @pytest.mark.parametrize(
     ("arguments", "complaint", "command"),
     [
-        ([], "Missing command", "agentreplay"),
         (["show"], "Missing argument 'TAPE'", "agentreplay show"),
         (["shwo"], "No such command 'shwo'", "agentreplay"),
         (["show", "a.jsonl", "b.jsonl"], "unexpected extra argument", "agentreplay show"),
@@ -394,7 +431,7 @@ def test_a_command_that_cannot_be_meant_is_one_line_on_stderr(
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
     assert complaint in err
-    assert err.endswith(f"; see {command} --help\n")
+    assert err.endswith(f". See {command} --help\n")
     assert err.count("\n") == 1
 
 
@@ -408,7 +445,23 @@ def test_a_file_that_is_named_as_no_cassette_is_told_how_a_tape_is_named(
 
     assert status == 2
     advice = "Name a cassette, NAME.jsonl, or a test, FILE::TEST"
-    assert capsys.readouterr().err == f"agentreplay: {path}:1: this is not an agent cassette; {advice}\n"
+    assert capsys.readouterr().err == f"agentreplay: {path}:1: this is not an agent cassette. {advice}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
+def test_the_help_is_printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(arguments)
+
+    out, err = capsys.readouterr()
+    assert (status, err) == (0, "")
+    assert out.startswith("Usage: agentreplay [OPTIONS] COMMAND [ARGS]...")
+    assert "Print what happened in a recorded run, step by step." in out
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_each_command_has_its_help(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", option]) == 0
+    assert capsys.readouterr().out.startswith("Usage: agentreplay show [OPTIONS] ")
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pytest_agentreplay import errors, use_cassette
-from pytest_agentreplay.cassette import partial_path
+from pytest_agentreplay import errors
 from tests.support.agent import asking_for
 from tests.support.server import Answer, Seen
 from tests.support.suite import Provider, Suite, make_suite
@@ -28,6 +27,7 @@ def name_of(block: str) -> str | None:
     return named.group(1) if named else None
 
 
+CONSOLE = "\n".join(re.findall(r"^```console\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL))
 MODULES = {name: block for block in BLOCKS if (name := name_of(block))}
 SCRIPTS = [block for block in BLOCKS if name_of(block) is None]
 
@@ -43,32 +43,13 @@ def suite(pytester: pytest.Pytester, provider: Provider, monkeypatch: pytest.Mon
     """The modules of the page, beside a provider that asks for the weather."""
     provider.respond = weather_of
     monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     suite = make_suite(pytester, provider, monkeypatch)
     pytester.makepyfile(**MODULES)
     monkeypatch.setattr(sys, "path", [str(pytester.path), *sys.path])
     sys.modules.pop("assistant", None)  # another test of this process may have left its own
     yield suite
     sys.modules.pop("assistant", None)
-
-
-def cut_short(path: Path, run: Callable[[str], str], task: str) -> None:
-    """Leave what a run leaves that is killed after its tool has run."""
-    with use_cassette(path, record_mode="once", task=task) as recorded:
-        kept: dict[str, bytes] = {}
-        lookup = sys.modules["assistant"].weather
-
-        def last(city: str) -> str:
-            result = str(lookup(city))
-            kept["partial"] = partial_path(path).read_bytes()
-            return result
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys.modules["assistant"], "weather", last)
-            run(task)
-        assert recorded.turns == 2
-    path.unlink()
-    partial_path(path).write_bytes(kept["partial"])
 
 
 def change(module: Path, before: str, after: str) -> None:
@@ -80,11 +61,12 @@ def change(module: Path, before: str, after: str) -> None:
 
 
 def test_every_example_runs_in_the_order_of_the_page(suite: Suite) -> None:
-    assistant: Any = __import__("assistant")
-    cut_short(suite.path / "runs" / "oslo.jsonl", assistant.run, "How is Oslo?")
-
-    for number, block in enumerate(SCRIPTS):
-        exec(compile(block, f"example {number}", "exec"), {"__name__": f"example_{number}"})
+    for number, block in enumerate(BLOCKS):
+        if name_of(block) == "crash":
+            assert "$ python crash.py " in CONSOLE
+            assert subprocess.run([sys.executable, "crash.py"], cwd=suite.path, timeout=60).returncode == 1
+        elif name_of(block) is None:
+            exec(compile(block, f"example {number}", "exec"), {"__name__": f"example_{number}"})
 
     assert len(SCRIPTS) >= 7
     assert sorted(path.name for path in (suite.path / "runs").iterdir()) == [

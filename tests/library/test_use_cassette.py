@@ -247,9 +247,10 @@ def test_what_a_tape_cannot_keep_of_a_run_is_refused_as_the_block_is_entered(
 def test_a_damaged_cassette_is_refused_as_the_block_is_entered(path: Path, desk: Desk) -> None:
     path.write_text("<<<<<<< ours\n")
 
-    with pytest.raises(CassetteError, match="conflict"), use_cassette(path):
+    with pytest.raises(CassetteError, match="conflict") as caught, use_cassette(path):
         desk.ask("one")
 
+    assert caught.value.remedy.endswith(f"or record it again: use_cassette({str(path)!r}, record_mode='rewrite')")
     assert path.read_text() == "<<<<<<< ours\n"
 
 

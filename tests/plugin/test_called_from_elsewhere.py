@@ -44,3 +44,14 @@ def test_the_command_that_goes_on_from_an_unfinished_recording_names_the_test_fr
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*kept: cassettes/test_it/test_it.partial.jsonl*: pytest test_it.py::test_it *"])
+
+
+def test_a_damaged_cassette_is_named_from_there_with_the_command_that_records_it_again(below: Suite) -> None:
+    below.record()
+    cassette = below.path / "below/cassettes/test_it/test_it.jsonl"
+    cassette.write_bytes(cassette.read_bytes()[:-5])
+
+    report = failure(below.run())
+
+    assert report.startswith("CassetteError: cassettes/test_it/test_it.jsonl:")
+    assert report.endswith("record it again: pytest test_it.py::test_it --record-mode=rewrite")

@@ -35,7 +35,11 @@ DAMAGE: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
     ),
     "an edited message": (
         lambda lines: [line.replace(b'"content":"two"', b'"content":"2"') for line in lines],
-        "test_it.jsonl:4: the message was changed after it was recorded",
+        "test_it.jsonl:4: the message was changed after it was recorded, or a line is missing below it",
+    ),
+    "a missing answer": (
+        lambda lines: [*lines[:2], *lines[3:]],
+        "test_it.jsonl:2: the message was changed after it was recorded, or a line is missing below it",
     ),
     "a missing step": (lambda lines: [lines[0], *lines[3:]], "steps were added, removed or moved"),
     "nothing": (lambda lines: [], "test_it.jsonl:1: the file is empty"),
@@ -58,9 +62,10 @@ def test_a_damaged_cassette_is_one_error_with_place_fault_and_remedy(
 
     result.assert_outcomes(errors=1)
     report = failure(result)
-    assert report.startswith("CassetteError: ")
+    assert report.startswith("CassetteError: cassettes/test_it/test_it.jsonl:")
     assert fault in report
     assert len(report.splitlines()) == 2
+    assert report.endswith("record it again: pytest test_it.py::test_it --record-mode=rewrite")
     assert "Traceback" not in result.stdout.str()
     assert suite.cassette().read_bytes() == spoilt
 
@@ -75,6 +80,31 @@ def test_once_does_not_record_over_a_damaged_cassette(suite: Suite, provider: Pr
     assert failure(result).startswith("CassetteError: ")
     assert suite.cassette().read_bytes() == b"not json\n"
     assert len(provider.seen) == 2
+
+
+def test_the_damaged_cassette_of_a_fixture_names_a_test_that_sets_it_up(suite: Suite) -> None:
+    suite.write(
+        """
+        import pytest
+        from agent import ask
+
+        @pytest.fixture(scope="module")
+        def asked():
+            return ask("one")
+
+        @pytest.mark.agent_cassette
+        def test_it(asked):
+            pass
+        """
+    )
+    suite.record()
+    cassette = suite.path / "cassettes/test_it/fixture.asked.jsonl"
+    cassette.write_bytes(cassette.read_bytes()[:-5])
+
+    report = failure(suite.run())
+
+    assert "fixture.asked.jsonl:4: the last line is cut off" in report
+    assert "record it again: pytest test_it.py::test_it --record-mode=rewrite" in report
 
 
 def test_a_newer_format_says_to_upgrade(suite: Suite) -> None:

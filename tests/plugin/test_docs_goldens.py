@@ -56,7 +56,7 @@ def desk(suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> S
     for name in ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL"):
         monkeypatch.setenv(f"GIT_{name}", "a@b.example")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("OPENAI_API_KEY", "of the one who records")  # and what the page's conftest sets is taken back
     return suite
 
 
@@ -131,9 +131,13 @@ def test_a_diff_of_git_shows_a_cassette_as_the_page_says(desk: Suite, run: Calla
     assert "linguist-language: YAML" in run("git check-attr linguist-language __snapshots__/test_desk/a.agent-events")
 
 
-def test_the_samples_pass_recorded_and_replayed(desk: Suite, provider: Provider) -> None:
+def test_the_samples_pass_recorded_and_replayed_without_a_key(
+    desk: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.record("--snapshot-update").assert_outcomes(passed=2)
+    assert {seen.headers["authorization"] for seen in provider.seen} == {"Bearer of the one who records"}
     provider.stop()
+    monkeypatch.delenv("OPENAI_API_KEY")
 
     result = desk.run()
 
@@ -142,3 +146,18 @@ def test_the_samples_pass_recorded_and_replayed(desk: Suite, provider: Provider)
     assert len(parts) == 3
     assert "teapot" not in parts["test_parts[calls].agent-events"].replace("item: teapot", "")
     assert "paid: str" in parts["test_parts[prices].agent-events"]
+
+
+def test_a_golden_that_no_test_compares_fails_a_run_as_the_page_says(desk: Suite, run: Callable[[str], str]) -> None:
+    (desk.path / "test_parts.py").unlink()
+    run("pytest --record-mode=once --snapshot-update")
+    golden = desk.path / "__snapshots__/test_desk/test_a_cracked_teapot.mermaid"
+    golden.with_name("test_gone.mermaid").write_bytes(golden.read_bytes())
+
+    failed = desk.run()
+    warned = desk.run("--snapshot-warn-unused")
+
+    [summary] = blocks("text")
+    assert summary in failed.stdout.str()
+    assert (failed.ret, warned.ret) == (1, 0)
+    failed.assert_outcomes(passed=1)

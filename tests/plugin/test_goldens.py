@@ -448,7 +448,7 @@ def test_a_golden_that_is_no_event_stream_is_named_as_one(suite: Suite) -> None:
     suite.write(PIN)
     update(suite)
     path = suite.path / "__snapshots__/test_it/test_it.agent-events"
-    path.write_text("<<<<<<< HEAD\n" + EVENTS + "=======\n" + EVENTS + ">>>>>>> theirs\n")
+    path.write_text("events: [\n")
 
     result = suite.run()
 
@@ -458,3 +458,40 @@ def test_a_golden_that_is_no_event_stream_is_named_as_one(suite: Suite) -> None:
     )
     update(suite)
     assert path.read_text() == EVENTS
+
+
+@pytest.mark.parametrize(("name", "golden"), [("test_it.agent-events", EVENTS), ("test_it.mermaid", DIAGRAM)])
+def test_a_conflict_marker_in_a_golden_is_named_with_its_line_and_the_command(
+    suite: Suite, name: str, golden: str
+) -> None:
+    suite.write(PIN)
+    update(suite)
+    path = suite.path / "__snapshots__/test_it" / name
+    head, rest = golden.split("\n", 1)
+    path.write_text(f"{head}\n<<<<<<< HEAD\n{rest}=======\n{rest}>>>>>>> theirs\n")
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    assert golden_section(result).splitlines() == [
+        f"golden  __snapshots__/test_it/{name}",
+        "",
+        "line 2: a git conflict marker",
+        "Resolve the conflict: keep one side whole, or write the golden anew:",
+        "  pytest test_it.py::test_it --snapshot-update",
+    ]
+    update(suite)
+    assert path.read_text() == golden
+
+
+def test_a_model_that_writes_conflict_markers_has_a_golden_like_any_other(suite: Suite, provider: Provider) -> None:
+    provider.respond = lambda seen: answer_json(completion("<<<<<<< a\n=======\n>>>>>>> b\n"))
+    suite.write(PIN)
+    update(suite)
+    path = suite.path / "__snapshots__/test_it/test_it.agent-events"
+    path.write_text(path.read_text().replace("text: one", "text: two"))
+
+    section = golden_section(suite.run())
+
+    assert "a git conflict marker" not in section
+    assert "text: one" in section

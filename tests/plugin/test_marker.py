@@ -45,7 +45,7 @@ def test_arguments_that_cannot_be_meant_fail_at_collection(suite: Suite, argumen
         ("pace='slow'", "pace='slow' must be True or False"),
         ("pin=1", "@pytest.mark.agent_cassette: pin=1 must be True or False"),
         ("pin='no', record_mode='once'", "@pytest.mark.agent_cassette: pin='no' must be True or False"),
-        ("name=5", "@pytest.mark.agent_cassette: name=5 must be a relative path without '..'"),
+        ("name=5", "@pytest.mark.agent_cassette: name=5 must be a string"),
         ("tools={'buy': True}", "tools[[]'buy'[]]=True is not one of replay, live, refuse"),
         ("tools={print: 'live'}", "tools: <built-in function print> is no tool's name; write the name that *"),
         ("ignore='messages'", "ignore: rule 'messages' is not understood; write a path such as *"),

@@ -325,7 +325,7 @@ def test_the_tape_of_a_run_that_went_on_from_a_cassette_is_kept(
     assert (code, plan["unused"], plan["unplayed"]) == (0, [], {})
     assert plan["replays"] == [str(tape.resolve())]
     assert said[0] == 0
-    assert f"kept {tape.resolve()}: the tape of a run that replayed a cassette is no test's" in said[1]
+    assert f"kept {tape.resolve()}: a run that replayed a cassette wrote it; delete it yourself" in said[1]
     assert main(["verify", str(tape)]) == 0
     assert "2 exchanges" in capfd.readouterr().out
     assert main(["stats", str(tape.parent), "--json"]) == 0

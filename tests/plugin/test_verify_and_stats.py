@@ -37,9 +37,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-REMEDY = (
-    "Restore the file from version control, or record it again: --record-mode=rewrite, in code record_mode='rewrite'."
-)
+REMEDY = "Restore the file from version control, or record it again: pytest test_it.py::test_it --record-mode=rewrite"
 ONE, TWO, THREE = (
     "cassettes/test_a/test_one.jsonl",
     "cassettes/test_b/test_two.jsonl",
@@ -235,6 +233,19 @@ def test_a_place_without_cassettes_is_one_line_on_stderr(
     assert printed.out == ""
 
 
+@pytest.mark.parametrize("command", ["verify", "stats"])
+def test_a_cassette_that_was_never_finished_is_told_with_what_there_is_of_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (folder / "it.partial.jsonl").write_bytes(b"")
+
+    code = main([command, "it.jsonl"])
+
+    said = "it.jsonl: no such file or folder. An unfinished recording is beside it: it.partial.jsonl"
+    assert code == 2
+    assert capsys.readouterr().err == f"agentreplay: {said}\n"
+
+
 def test_rules_of_its_own_are_noted_where_a_cassette_was_recorded_under_them(
     suite: Suite, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -308,6 +319,48 @@ def test_stats_tell_how_many_calls_name_no_tokens(folder: Path, capsys: pytest.C
     assert json.loads(capsys.readouterr().out)["calls"] == {
         "anthropic claude": {"count": 1, "input_tokens": None, "output_tokens": None, "without_tokens": 1}
     }
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize(
+    ("command", "passed_over"),
+    [
+        ("verify", "1 tape of replays (*.replay.jsonl)"),
+        ("stats", "1 tape of replays (*.replay.jsonl) and 1 unfinished recording (*.partial.jsonl)"),
+    ],
+)
+def test_what_is_passed_over_in_a_folder_is_said_in_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, passed_over: str, options: tuple[str, ...]
+) -> None:
+    write_cassette(folder / "cassettes" / "test_a" / "test_one.replay.jsonl", [told("one")])
+    (folder / "data.jsonl").write_text("{}")
+
+    code = main([command, ".", *options])
+
+    assert code == 0
+    assert capsys.readouterr().err == f"agentreplay: passed over {passed_over}; name a file to include it\n"
+
+
+@pytest.mark.parametrize("command", ["verify", "stats"])
+def test_a_file_that_is_named_beside_its_folder_is_not_said_to_be_passed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code = main([command, "cassettes", THREE])
+
+    assert code == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_of_nothing_but_what_is_passed_over_says_what_there_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / TWO).unlink()
+
+    code = main(["stats", "cassettes/test_b"])
+
+    said = "no cassettes there, but 1 unfinished recording (*.partial.jsonl)"
+    assert code == 2
+    assert f"cassettes/test_b: {said}; name cassettes" in capsys.readouterr().err
 
 
 def test_stats_of_an_unfinished_recording_say_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -517,6 +517,36 @@ def test_with_the_plugin_switched_off_strict_markers_refuse_its_marker_as_any_un
     result.stdout.fnmatch_lines(["*'agent_cassette' not found in `markers` configuration option*"])
 
 
+def test_with_the_plugin_switched_off_its_options_are_refused_as_any_unknown_ones(suite: Suite) -> None:
+    suite.write(UNNAMED)
+
+    result = run(suite, "-p", "no:agent_cassette", "--agent-replay=warn")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*unrecognized arguments: --agent-replay=warn"])
+
+
+PINNED = """
+import pytest
+
+def test_it(event_snapshot):
+    assert [] == event_snapshot
+"""
+
+
+@pytest.mark.parametrize(("plugins", "outcome"), [((), "errors"), (("-p", "syrupy"), "passed")])
+def test_where_no_plugin_is_loaded_by_itself_a_golden_needs_syrupys_too(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, plugins: tuple[str, ...], outcome: str
+) -> None:
+    suite.write(PINNED)
+    run(suite, "--snapshot-update")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    result = suite.pytester.runpytest_subprocess("-p", "agent_cassette", *plugins, timeout=60)
+
+    result.assert_outcomes(**{outcome: 1})
+
+
 # Each connection is stopped and fails its test: that all but the first are stopped is what is in question.
 CONNECTING = """
 import os

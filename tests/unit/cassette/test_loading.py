@@ -133,7 +133,7 @@ def test_a_cassette_cut_off_anywhere_is_refused(load: Callable[..., Cassette], g
             "the file is empty",
             "the last line is cut off",
             "the recording has no end: the file was cut off",
-            "the message was changed after it was recorded: no step refers to it",
+            "the message was changed after it was recorded, or a line is missing below it: no step refers to it",
         )
 
 
@@ -245,8 +245,8 @@ def test_what_is_no_interrupted_recording_is_refused(load: Callable[..., Cassett
 def test_a_file_of_something_else_is_told_what_to_do_in_either_case(load: Callable[..., Cassette]) -> None:
     remedy = _refusal(load, b"hello").remedy
 
-    assert remedy.startswith("Restore the file from version control, or record it again: ")
-    assert remedy.endswith(" If it never was one, name another file.")
+    assert remedy.startswith("If it never was one, name another file. Restore the file from version control, or record")
+    assert remedy.endswith("it again: pytest TEST --record-mode=rewrite, in code record_mode='rewrite'")
 
 
 @pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 99, "2", None, 1.5])
@@ -280,6 +280,15 @@ def test_a_message_without_a_value_is_told_from_a_line_that_is_no_json(
 def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(CassetteError, match="cannot be read"):
         load_cassette(tmp_path / name)
+
+
+def test_a_file_that_is_not_there_yet_names_its_unfinished_recording(tmp_path: Path) -> None:
+    (tmp_path / "it.partial.jsonl").write_bytes(b"")
+
+    with pytest.raises(CassetteError, match="was never finished") as caught:
+        load_cassette(tmp_path / "it.jsonl")
+
+    assert caught.value.remedy.endswith(f"load_cassette('{tmp_path / 'it.partial.jsonl'}', partial=True)")
 
 
 # Lines whose sums fit and that were never written all the same

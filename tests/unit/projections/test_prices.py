@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from pytest_agentreplay.cassette import load_cassette
 from pytest_agentreplay.dialects import load_dialects
 from pytest_agentreplay.projections import prices
 from pytest_agentreplay.projections.costs import costs
+from pytest_agentreplay.projections.events import event_stream
 from pytest_agentreplay.projections.prices import price_of
 from pytest_agentreplay.records import ModelStep, TransportError
 from tests.support.anthropic import message
@@ -118,9 +121,44 @@ def test_a_price_that_the_tape_names_is_the_price(tmp_path: Path) -> None:
     assert price_of(step, DIALECTS) == 7.5
 
 
+def test_the_events_of_a_tape_name_the_dollars_that_its_costs_do(tmp_path: Path) -> None:
+    answer = openai(prompt_tokens=MILLION, completion_tokens=MILLION)
+    bodies = [{"model": "gpt-5-mini", "messages": [{"role": "user", "content": text}]} for text in ("hi", "ho")]
+    tape = load_cassette(write_cassette(tmp_path / "it.jsonl", [Told(body, answer=answer) for body in bodies]))
+
+    told = [event["cost_usd"] for event in event_stream(tape, costs=True) if event["event"] == "turn"]
+
+    assert told == [pytest.approx(2.25)] * 2
+    assert sum(told) == costs(tape).total.cost_usd
+    assert not any("cost_usd" in event for event in event_stream(tape))
+
+
+def test_a_call_that_failed_is_told_without_dollars(tmp_path: Path) -> None:
+    step_of(tmp_path, {"error": "busy"}, status=503)
+
+    *_, failed = event_stream(load_cassette(tmp_path / "run.jsonl"), costs=True)
+
+    assert failed == {"event": "error", "status": 503, "message": "busy"}
+
+
+def test_no_price_is_looked_up_unless_costs_are_asked_for(tmp_path: Path) -> None:
+    step_of(tmp_path, openai(prompt_tokens=MILLION, completion_tokens=MILLION))
+    program = (
+        "import sys; from pytest_agentreplay import event_stream, load_cassette; tape = load_cassette('run.jsonl');"
+        "event_stream(tape, times=True, hashes=True); assert 'genai_prices' not in sys.modules;"
+        "event_stream(tape, costs=True); assert 'genai_prices' in sys.modules"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+    assert done.stderr == ""
+
+
 def test_without_the_extra_no_price_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "genai_prices" else real(name))
     step = step_of(tmp_path, openai(prompt_tokens=MILLION, completion_tokens=MILLION))
 
     assert price_of(step, DIALECTS) is None
+    *_, turn = event_stream(load_cassette(tmp_path / "run.jsonl"), costs=True)
+    assert set(turn) == {"event", "text", "usage"}
