@@ -11,6 +11,7 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ __all__ = ["Scene", "Words", "report_changed", "report_missing", "report_order",
 _WIDTH = 100
 _MOST_LINES = 60
 _MOST_CHANGES = 8
+_MOST_UNPLAYED = 10
 _LONGEST_VALUE = 240
 _RULE = "ignore=["
 _ALLOWED = "unplayed='warn'"
@@ -132,12 +134,15 @@ def report_missing(
     return _assemble(title, scene, body=body, advice=[f"  {verb}: {scene.words.record(scene.test, 'once')}"])
 
 
-def report_unplayed(scene: Scene, *, unplayed: Sequence[str], phase: str, is_allowed: bool = False) -> str:
-    """Return the report of a test that passed and left recorded steps unplayed; ``is_allowed`` says that it may."""
-    count = f"{len(unplayed)} recorded {'step was' if len(unplayed) == 1 else 'steps were'}"
-    title = f"Unplayed: {count} not asked for by the end of the {phase}."
-    shown = [f"    {step}" for step in unplayed[:10]]
-    more = [f"    … and {len(unplayed) - 10} more"] if len(unplayed) > 10 else []
+def report_unplayed(scene: Scene, *, unplayed: Iterable[str], count: int, phase: str, is_allowed: bool = False) -> str:
+    """Return the report of a test that passed and left recorded steps unplayed; ``is_allowed`` says that it may.
+
+    ``unplayed`` says of each of the ``count`` steps what it is; no more are looked at than are shown.
+    """
+    steps = f"{count} recorded {'step was' if count == 1 else 'steps were'}"
+    title = f"Unplayed: {steps} not asked for by the end of the {phase}."
+    shown = [_clip(f"    {step}", may_be_long=False) for step in islice(unplayed, _MOST_UNPLAYED)]
+    more = [f"    … and {count - _MOST_UNPLAYED} more"] if count > _MOST_UNPLAYED else []
     advice = [
         *_rewrite(scene, "If the run should ask for less now"),
         f"  Or hear nothing of it: {scene.words.set(_UNHEARD)}"

@@ -104,14 +104,35 @@ def calls_in(steps: Iterable[Entry]) -> list[ExchangeStep | ToolStep]:
     return sorted(calls, key=lambda step: step.timing.began if step.timing else 0.0)
 
 
-def unplayed(scene: Scene, steps: Sequence[Entry], left: Sequence[int], *, phase: str, is_allowed: bool = False) -> str:
-    """Return the report of recorded steps that nothing asked for; ``is_allowed`` says that they may be left."""
-    shown = [
-        f"step {position + 1}: {short_name(step)} ({step.phase})"
-        for position in left
-        if isinstance(step := steps[position], ExchangeStep | ToolStep)
-    ]
-    return report_unplayed(scene, unplayed=shown, phase=phase, is_allowed=is_allowed)
+def unplayed(
+    scene: Scene,
+    left: Mapping[int, ExchangeStep | ToolStep],
+    *,
+    reader: Reader,
+    messages: Mapping[str, Any],
+    phase: str,
+    is_allowed: bool = False,
+) -> str:
+    """Return the report of recorded steps, by position, that nothing asked for; ``messages`` are those of their tape.
+
+    ``is_allowed`` says that they may be left.
+    """
+    shown = (
+        f"step {position + 1}: {short_name(step)} ({step.phase}) {_gist(step, reader=reader, messages=messages)}"
+        for position, step in left.items()
+    )
+    return report_unplayed(scene, unplayed=shown, count=len(left), phase=phase, is_allowed=is_allowed)
+
+
+def _gist(step: ExchangeStep | ToolStep, *, reader: Reader, messages: Mapping[str, Any]) -> str:
+    """Return what tells a recorded step from others of its name: its last words, its arguments, its body or address."""
+    if isinstance(step, ToolStep):
+        return f"with {json.dumps(step.arguments, ensure_ascii=False)}"
+    says = _says(reader.reread(step.request, messages))
+    if says:
+        return f"says {says}"
+    body = reader.normal_form(step.request, messages)["body"]
+    return f"with {json.dumps(body, ensure_ascii=False)}" if body else f"to {step.request.url}"
 
 
 def missing_tool(scene: Scene, called: ToolCalled, *, partial: str | None) -> str:

@@ -150,9 +150,45 @@ def test_unplayed_steps_are_listed_with_their_position_and_phase(suite: Suite, p
     check_form(report)
     lines = report.splitlines()
     assert lines[0] == "ReplayDivergenceError: Unplayed: 1 recorded step was not asked for by the end of the call."
-    assert "    step 2: chat m (call)" in lines
+    assert "    step 2: chat m (call) says user: beta" in lines
     assert lines[-2].endswith(AGAIN)
     assert lines[-1] == "  Or allow it: @pytest.mark.agent_cassette(unplayed='warn')"
+
+
+MANY_KINDS = """
+import pytest
+from agent import CLIENT, URL, ask, get
+from pytest_agentreplay import recorded_tool
+
+@recorded_tool
+def weather(city):
+    return "dry"
+
+@pytest.mark.agent_cassette
+def test_it():
+    ask("alpha")
+    weather("Paris")
+    get("/prices?of=tea")
+    CLIENT.post(URL.replace("chat/completions", "rerank"), json={"query": "tea", "messages": [{"content": "x"}]})
+    ask("a long story: " + "on and on " * 40)
+    ask("gamma\\nand delta")
+"""
+
+
+def test_each_unplayed_step_is_told_by_what_it_asked(suite: Suite, provider: Provider) -> None:
+    report = replayed(suite, provider, recorded=MANY_KINDS, now=MANY_KINDS.partition('    weather("P')[0])
+
+    check_form(report)
+    steps = [line for line in report.splitlines() if line.startswith("    step ")]
+    told = {line.partition(": ")[2] for line in steps}
+    assert len(steps) == 5
+    assert {
+        'tool weather (call) with {"city": "Paris"}',
+        "GET /prices (call) to http://127.0.0.1/prices?of=tea",
+        'POST /v1/rerank (call) with {"query": "tea", "messages": [{"content": "x"}]}',
+        "chat m (call) says user: gamma and delta",
+    } <= told
+    assert [line for line in steps if "says user: a long story: on and on" in line and line.endswith("…")]
 
 
 def test_a_failure_shows_the_report_alone(suite: Suite, provider: Provider) -> None:

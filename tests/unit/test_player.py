@@ -409,7 +409,8 @@ def test_steps_that_nothing_asked_for_are_named() -> None:
     assert error.kind == "unplayed"
     assert replay.player.unplayed(["setup", "call"]) == [0, 2]
     assert "2 recorded steps were not asked for" in str(error)
-    assert "step 1: chat m (setup)" in str(error)
+    assert "step 1: chat m (setup) says user: a\n" in str(error)
+    assert "step 3: chat m (setup) says user: c\n" in str(error)
 
 
 def test_steps_are_judged_by_the_phase_they_were_recorded_in() -> None:

@@ -99,8 +99,8 @@ def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_comman
         report_order(SCENE, asked="POST https://a/", expected=None),
         report_missing(SCENE, asked="POST https://a/"),
         report_missing(SCENE, asked="POST https://a/", partial="a.partial.jsonl"),
-        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"], phase="call"),
-        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"] * 12, phase="teardown"),
+        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"], count=1, phase="call"),
+        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"] * 12, count=12, phase="teardown"),
     ]
 
     titles = [report.splitlines()[0] for report in reports]
@@ -220,7 +220,7 @@ def test_a_report_keeps_to_its_bounds_whatever_calls_and_values_hold(names: list
     reports = [
         _changed(*changes, scene=scene, asked="POST https://a/" + "b" * 300),
         report_order(scene, asked="x" * 300, expected="y" * 300),
-        report_unplayed(scene, unplayed=["z" * 300] * 50, phase="call"),
+        report_unplayed(scene, unplayed=["pytest " * 50] * 50, count=50, phase="call"),
     ]
 
     assert all(map(_is_within_bounds, reports))
