@@ -64,8 +64,9 @@ class Words:
 class Scene:
     """Where a divergence happened.
 
-    ``recorded`` and ``now`` are the call sequences, as short names; ``place`` is the index in ``now`` at which they
-    differ.  ``recorded_by`` is the test that the cassette is of, where that is another.
+    ``recorded`` and ``now`` are the call sequences, as short names; ``place`` is the index at which they differ, in
+    ``recorded`` alone where the run ``is_over``: nothing that it did differs then.  ``recorded_by`` is the test that
+    the cassette is of, where that is another.
     """
 
     test: str
@@ -77,6 +78,7 @@ class Scene:
     recorded: tuple[str, ...] = ()
     now: tuple[str, ...] = ()
     place: int = 0
+    is_over: bool = False
 
 
 def report_changed(
@@ -257,15 +259,16 @@ def _sequences(scene: Scene) -> list[str]:
         return []
     lines = [
         f"  recorded  {_sequence(scene.recorded, scene.place)}",
-        f"  now       {_sequence(scene.now, scene.place)}",
+        f"  now       {_sequence(scene.now, scene.place, is_marked=not scene.is_over)}",
         "",
     ]
     return [line.rstrip() for line in lines]
 
 
-def _sequence(calls: Sequence[str], place: int) -> str:
-    start = max(0, place - 3)
-    names = [f"{'▶ ' if index == place else ''}{index + 1} {calls[index]}" for index in range(start, len(calls))]
+def _sequence(calls: Sequence[str], place: int, *, is_marked: bool = True) -> str:
+    start = max(0, min(place, len(calls)) - 3)
+    marked = place if is_marked else None
+    names = [f"{'▶ ' if index == marked else ''}{index + 1} {calls[index]}" for index in range(start, len(calls))]
     before = "… " if start else ""
     shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
     return f"{before}{shown}" if names else "(nothing)"

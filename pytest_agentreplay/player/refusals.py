@@ -98,9 +98,10 @@ def unplayed_error(run: Run, phases: Sequence[Phase]) -> ReplayDivergenceError |
     if not positions or run.recorded is None or run.is_recording or _went_on(run):
         return None
     steps = run.recorded.steps
+    left = {at: step for at in positions if isinstance(step := steps[at], ExchangeStep | ToolStep)}
     report = describe.unplayed(
-        run.scene(None),
-        {at: step for at in positions if isinstance(step := steps[at], ExchangeStep | ToolStep)},
+        run.last_scene(left.values()),
+        left,
         reader=run.reader,
         messages=run.recorded.tape.messages,
         phase=phases[-1],

@@ -6,9 +6,9 @@ The player decides, and so do the toolbox and the stand-ins; what they have in c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from pytest_agentreplay.errors import DivergenceKind, RecordingFailedError, ReplayDivergenceError, ReplayStop
@@ -118,6 +118,13 @@ class Run:
             now=tuple(self.calls),
             place=max(0, len(self.calls) - 1),
         )
+
+    def last_scene(self, left: Collection[Entry]) -> describe.Scene:
+        """Return what a report says of the end of the run, which ``left`` some recorded steps unasked for."""
+        ids = set(map(id, left))
+        recorded = [] if self.recorded is None else describe.calls_in(self.recorded.own_steps())
+        place = next((index for index, step in enumerate(recorded) if id(step) in ids), 0)
+        return replace(self.scene(None), place=place, is_over=True)
 
     def _other_test(self) -> str | None:
         """Return the test that recorded the cassette, where that is another than this one."""

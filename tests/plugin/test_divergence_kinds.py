@@ -151,6 +151,8 @@ def test_unplayed_steps_are_listed_with_their_position_and_phase(suite: Suite, p
     lines = report.splitlines()
     assert lines[0] == "ReplayDivergenceError: Unplayed: 1 recorded step was not asked for by the end of the call."
     assert "    step 2: chat m (call) says user: beta" in lines
+    assert "  recorded  1 chat m, ▶ 2 chat m" in lines
+    assert "  now       1 chat m" in lines
     assert lines[-2].endswith(AGAIN)
     assert lines[-1] == "  Or allow it: @pytest.mark.agent_cassette(unplayed='warn')"
 

@@ -411,6 +411,7 @@ def test_steps_that_nothing_asked_for_are_named() -> None:
     assert "2 recorded steps were not asked for" in str(error)
     assert "step 1: chat m (setup) says user: a\n" in str(error)
     assert "step 3: chat m (setup) says user: c\n" in str(error)
+    assert "  recorded  ▶ 1 chat m, 2 chat m, 3 chat m\n  now       1 chat m\n" in str(error)
 
 
 def test_steps_are_judged_by_the_phase_they_were_recorded_in() -> None:

@@ -185,6 +185,21 @@ def test_a_place_far_into_the_run_is_shown_with_what_is_around_it() -> None:
     assert "  now       … 48 chat m47, 49 chat m48, 50 chat m49, ▶ 51 chat m50" in report
 
 
+def test_a_place_beyond_the_end_of_the_recording_is_shown_with_the_end() -> None:
+    report = _changed(scene=Scene(test="t", cassette="c", recorded=("a", "b", "c", "d"), now=("a",) * 10, place=9))
+
+    assert "  recorded  … 2 b, 3 c, 4 d\n" in report
+    assert "  now       … 7 a, 8 a, 9 a, ▶ 10 a\n" in report
+
+
+def test_of_a_run_that_is_over_the_recording_alone_is_marked() -> None:
+    scene = Scene(test="t", cassette="c", recorded=("a", "b", "c"), now=("a", "c"), place=1, is_over=True)
+
+    report = report_unplayed(scene, unplayed=["step 2: b (call)"], count=1, phase="call")
+
+    assert "  recorded  1 a, ▶ 2 b, 3 c\n  now       1 a, 2 c\n" in report
+
+
 def test_a_test_whose_name_a_shell_would_change_is_quoted() -> None:
     report = report_missing(Scene(test="test_a.py::test_b[x y-$HOME]", cassette="c"), asked="GET https://a/")
 
