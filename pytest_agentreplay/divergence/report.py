@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -28,7 +28,7 @@ _LONGEST_VALUE = 240
 _RULE = "ignore=["
 _ALLOWED = "unplayed='warn'"
 _UNHEARD = "unplayed='ignore'"
-_TO_COPY = ("pytest ", "record_mode=", "unplayed=", _RULE)
+_TO_COPY = ("pytest ", "agentreplay ", "record_mode=", "unplayed=", _RULE)
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,25 @@ class Words:
     """What a report tells its reader to write: a command of pytest's and a marker, or arguments in code.
 
     ``{test}`` stands for the test's node id, ``{mode}`` for a record mode, ``{setting}`` for a setting with its value.
-    ``test`` is the node id of the test to run where the report is about no test.  ``rule`` is what a long setting is
-    given by, and ``restart`` lets a resumed run begin anew.
+    ``test`` is the node id of the test to run where the report is about no test.  ``prune`` drops what a test does not
+    ask for, ``None`` where no command does.  ``rule`` is what a long setting is given by, and ``restart`` lets a
+    resumed run begin anew.
     """
 
     test: str | None = None
     again: str = "pytest {test} --record-mode={mode}"
+    prune: str | None = "agentreplay prune {test}"
     setting: str = "@pytest.mark.agent_cassette({setting})"
     rule: str = "{setting}"
     restart: str = "allow_restart=True"
 
     def record(self, test: str, mode: str) -> str:
         """Return what records a test again, in a record mode."""
-        meant = {"{test}": shlex.quote(self.test or test), "{mode}": mode}
-        return re.sub("|".join(meant), lambda found: meant[found.group()], self.again)
+        return _filled(self.again, {"{test}": shlex.quote(self.test or test), "{mode}": mode})
+
+    def drop(self, test: str) -> str | None:
+        """Return what drops the recorded steps that a test does not ask for, ``None`` where no command does."""
+        return _filled(self.prune, {"{test}": shlex.quote(self.test or test)}) if self.prune else None
 
     def set(self, setting: str) -> str:
         """Return what makes a setting."""
@@ -146,7 +151,7 @@ def report_unplayed(scene: Scene, *, unplayed: Iterable[str], count: int, phase:
     shown = [_clip(f"    {step}", may_be_long=False) for step in islice(unplayed, _MOST_UNPLAYED)]
     more = [f"    … and {count - _MOST_UNPLAYED} more"] if count > _MOST_UNPLAYED else []
     advice = [
-        *_rewrite(scene, "If the run should ask for less now"),
+        *_less(scene),
         f"  Or hear nothing of it: {scene.words.set(_UNHEARD)}"
         if is_allowed
         else f"  Or allow it: {scene.words.set(_ALLOWED)}",
@@ -181,6 +186,22 @@ def _clip(line: str, *, may_be_long: bool = True) -> str:
 
 def _rewrite(scene: Scene, condition: str) -> list[str]:
     return [f"  {condition}, record again: {scene.words.record(scene.test, 'rewrite')}"]
+
+
+def _less(scene: Scene) -> list[str]:
+    """Return what to do where a run should ask for less: where a command drops the rest, nothing need be paid for."""
+    condition = "If the run should ask for less now"
+    prune = scene.words.drop(scene.test)
+    if prune is None:
+        return _rewrite(scene, condition)
+    return [
+        f"  {condition}, drop the rest offline: {prune}",
+        f"  Or record again: {scene.words.record(scene.test, 'rewrite')}",
+    ]
+
+
+def _filled(template: str, meant: Mapping[str, str]) -> str:
+    return re.sub("|".join(meant), lambda found: meant[found.group()], template)
 
 
 def _change_lines(changes: Sequence[Change], words: Words) -> list[str]:

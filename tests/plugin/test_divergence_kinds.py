@@ -21,7 +21,7 @@ def test_it():
     ask("alpha", {"role": "assistant", "content": first}, "beta")
 """
 
-COPIED = re.compile(r"pytest test_it\.py|^ +ignore=\[")  # meant to be copied whole
+COPIED = re.compile(r"(pytest|agentreplay prune) test_it\.py|^ +ignore=\[")  # meant to be copied whole
 
 AGAIN = "pytest test_it.py::test_it --record-mode=rewrite"
 
@@ -153,7 +153,9 @@ def test_unplayed_steps_are_listed_with_their_position_and_phase(suite: Suite, p
     assert "    step 2: chat m (call) says user: beta" in lines
     assert "  recorded  1 chat m, ▶ 2 chat m" in lines
     assert "  now       1 chat m" in lines
-    assert lines[-2].endswith(AGAIN)
+    prune = "agentreplay prune test_it.py::test_it"
+    assert lines[-3] == f"  If the run should ask for less now, drop the rest offline: {prune}"
+    assert lines[-2] == f"  Or record again: {AGAIN}"
     assert lines[-1] == "  Or allow it: @pytest.mark.agent_cassette(unplayed='warn')"
 
 
