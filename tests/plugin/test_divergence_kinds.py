@@ -60,7 +60,8 @@ def test_a_changed_request_shows_what_changed(suite: Suite, provider: Provider) 
     check_form(report)
     lines = report.splitlines()
     assert lines[0] == "ReplayDivergenceError: Request changed: call 2 is not in the recording."
-    assert f"  called    agent.py:{line_of(AGENT, 'said(CLIENT')} in ask" in lines
+    asked_by = f"test_it.py:{line_of(TWO_TURNS.strip(), '    ask(')} in test_it"
+    assert f"  called    {asked_by} > agent.py:{line_of(AGENT, 'said(CLIENT')} in ask" in lines
     assert "      $.messages[2].content" in lines
     assert '        recorded: "beta"' in lines
     assert '        now:      "gamma"' in lines
