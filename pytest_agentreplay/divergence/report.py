@@ -18,7 +18,16 @@ from urllib.parse import urlsplit
 from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.divergence.changes import ABSENT, Change, volatile_kind
 
-__all__ = ["Scene", "Words", "report_changed", "report_missing", "report_order", "report_unplayed", "show_together"]
+__all__ = [
+    "Scene",
+    "Unfinished",
+    "Words",
+    "report_changed",
+    "report_missing",
+    "report_order",
+    "report_unplayed",
+    "show_together",
+]
 
 _WIDTH = 100
 _MOST_LINES = 60
@@ -63,6 +72,23 @@ class Words:
     def vary(self, rule: str) -> str:
         """Return what lets the values vary that a rule is about."""
         return self.rule.replace("{setting}", f"{_RULE}{rule}]")
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A recording that was never finished: of its steps some are ``held``, and the ``failed`` are asked for again."""
+
+    path: str
+    held: int = 0
+    failed: int = 0
+
+    @property
+    def remedy(self) -> str:
+        """What a run that records does with it."""
+        if not self.held:
+            return "Record it" + (" (all that this holds has failed, and is asked again)" if self.failed else "")
+        but = ", but for the failures that it ends in" if self.failed else ""
+        return f"Resume it (what it holds is not asked again{but})"
 
 
 @dataclass(frozen=True)
@@ -127,7 +153,7 @@ def report_order(scene: Scene, *, asked: str, expected: str | None) -> str:
 
 
 def report_missing(
-    scene: Scene, *, asked: str, says: str | None = None, partial: str | None = None, noun: str = "request"
+    scene: Scene, *, asked: str, says: str | None = None, partial: Unfinished | None = None, noun: str = "request"
 ) -> str:
     """Return the report of a request made while there is no cassette, or only an unfinished recording of it."""
     body = _asked_lines(asked, says)
@@ -136,8 +162,8 @@ def report_missing(
         verb = "Record it"
     else:
         title = f"No cassette: the run made a {noun}, and its recording was never finished."
-        verb = "Resume it (what it holds is not asked again)"
-        body.append(f"  unfinished {partial}")
+        verb = partial.remedy
+        body.append(f"  partial   {partial.path}")
     return _assemble(title, scene, body=body, advice=[f"  {verb}: {scene.words.record(scene.test, 'once')}"])
 
 

@@ -15,6 +15,7 @@ from pytest_agentreplay.divergence import (
     NO_MEANING,
     Change,
     Scene,
+    Unfinished,
     Words,
     alike,
     find_changes,
@@ -30,6 +31,7 @@ __all__ = [
     "Comparison",
     "Scene",
     "Surprise",
+    "Unfinished",
     "Words",
     "changed",
     "compare",
@@ -71,7 +73,7 @@ def short_name(call: Asked | ExchangeStep | ToolStep) -> str:
     return f"{call.request.method} {urlsplit(call.request.url).path}"
 
 
-def missing(scene: Scene, asked: Asked, *, partial: str | None) -> str:
+def missing(scene: Scene, asked: Asked, *, partial: Unfinished | None) -> str:
     """Return the report of a request made without a cassette; ``partial`` is an unfinished recording of it."""
     return report_missing(scene, asked=_request_line(asked.request), says=_says(asked), partial=partial)
 
@@ -135,7 +137,7 @@ def _gist(step: ExchangeStep | ToolStep, *, reader: Reader, messages: Mapping[st
     return f"with {json.dumps(body, ensure_ascii=False)}" if body else f"to {step.request.url}"
 
 
-def missing_tool(scene: Scene, called: ToolCalled, *, partial: str | None) -> str:
+def missing_tool(scene: Scene, called: ToolCalled, *, partial: Unfinished | None) -> str:
     """Return the report of a tool's call made without a cassette."""
     return report_missing(scene, asked=_call_line(called), partial=partial, noun=_TOOL_CALL)
 

@@ -30,7 +30,7 @@ class Run:
 
     ``sources`` are the recordings to serve from, the first that knows a request first; ``recording`` is the tape to
     write to, or ``None`` where nothing may go live; ``continues`` says that it goes on from a recording that stays as
-    it is, conversation by conversation.  ``partial`` names an unfinished recording that nothing is served from,
+    it is, conversation by conversation.  ``partial`` is an unfinished recording that nothing is served from,
     ``words`` what reports tell their readers to write.  ``clock`` gives seconds from any start.
     """
 
@@ -40,7 +40,7 @@ class Run:
     cassette: str
     sources: Sequence[Recorded] = ()
     recording: WritableTape | None = None
-    partial: str | None = None
+    partial: describe.Unfinished | None = None
     continues: bool = False
     words: describe.Words = field(default_factory=describe.Words)
     clock: Callable[[], float] = time.monotonic

@@ -19,7 +19,7 @@ from pytest_agentreplay.cassette import (
     lock_cassette,
     partial_path,
 )
-from pytest_agentreplay.divergence import Words
+from pytest_agentreplay.divergence import Unfinished, Words
 from pytest_agentreplay.errors import ReplayStop
 from pytest_agentreplay.player import (
     Approve,
@@ -33,7 +33,7 @@ from pytest_agentreplay.player import (
 )
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Entry, ExchangeStep, Phase, RunEnd, RunStart, ToolStep
-from pytest_agentreplay.session.endings import doubt_about, failed_end
+from pytest_agentreplay.session.endings import doubt_about, failed_end, unfinished_at
 from pytest_agentreplay.session.tapes import Tapes
 from pytest_agentreplay.settings import Settings
 
@@ -111,7 +111,7 @@ class Session:
             continues=tapes.continues,
             beginning=beginning,
             words=words or Words(),
-            partial=shown_path(self._partial) if self._partial else None,
+            partial=self._unfinished(),
         )
 
     def begin(self, phase: Phase) -> None:
@@ -259,6 +259,12 @@ class Session:
         exchanges = [step for step in self.player.completed if isinstance(step, ExchangeStep)]
         is_whole = (not exchanges or exchanges[-1].error is None) and not self._dropped()
         return is_whole and not self.path.exists()
+
+    def _unfinished(self) -> Unfinished | None:
+        """Return what is said of an unfinished recording where there is nothing else."""
+        if self._partial is None or self._tapes.sources or self.recording is not None:
+            return None
+        return unfinished_at(self._partial, shown=shown_path(self._partial))
 
     def _dropped(self) -> tuple[str, ...]:
         return tuple(

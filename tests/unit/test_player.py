@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agentreplay.divergence import Unfinished
 from pytest_agentreplay.errors import ReplayDivergenceError, StrayRequestError
 from pytest_agentreplay.player import MemoryTape, Player, Serve, Ticket, recorded_for
 from pytest_agentreplay.reader import HttpRequest, Reader
@@ -324,10 +325,10 @@ def test_a_request_without_a_cassette_says_how_to_record_one() -> None:
 
 
 def test_a_request_with_an_unfinished_recording_names_it() -> None:
-    error = Run(_player(make_reader(), partial="test_it.partial.jsonl")).divergence(chat(user("a")))
+    error = Run(_player(make_reader(), partial=Unfinished("test_it.partial.jsonl", held=1))).divergence(chat(user("a")))
 
     assert error.kind == "missing-cassette"
-    assert "test_it.partial.jsonl" in str(error)
+    assert "  partial   test_it.partial.jsonl" in str(error)
 
 
 def test_every_kind_of_divergence_has_a_report_of_its_own_within_bounds() -> None:

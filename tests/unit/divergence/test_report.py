@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.divergence import (
     Change,
     Scene,
+    Unfinished,
     find_changes,
     report_changed,
     report_missing,
@@ -98,7 +99,7 @@ def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_comman
         report_order(SCENE, asked="POST https://a/", expected="POST https://b/ (3 messages)"),
         report_order(SCENE, asked="POST https://a/", expected=None),
         report_missing(SCENE, asked="POST https://a/"),
-        report_missing(SCENE, asked="POST https://a/", partial="a.partial.jsonl"),
+        report_missing(SCENE, asked="POST https://a/", partial=Unfinished("a.partial.jsonl")),
         report_unplayed(SCENE, unplayed=["step 3: chat m (call)"], count=1, phase="call"),
         report_unplayed(SCENE, unplayed=["step 3: chat m (call)"] * 12, count=12, phase="teardown"),
     ]
@@ -124,6 +125,24 @@ def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_comman
     assert "a.partial.jsonl" in reports[7]
     assert "… and 2 more" in reports[9]
     assert "unplayed='warn'" in reports[9]
+
+
+@pytest.mark.parametrize(
+    ("held", "failed", "remedy"),
+    [
+        (2, 0, "Resume it (what it holds is not asked again)"),
+        (1, 2, "Resume it (what it holds is not asked again, but for the failures that it ends in)"),
+        (0, 2, "Record it (all that this holds has failed, and is asked again)"),
+        (0, 0, "Record it"),
+    ],
+)
+def test_what_becomes_of_an_unfinished_recording_is_said_by_what_it_holds(held: int, failed: int, remedy: str) -> None:
+    partial = Unfinished("a.partial.jsonl", held=held, failed=failed)
+
+    lines = report_missing(SCENE, asked="POST https://a/", partial=partial).splitlines()
+
+    assert "  partial   a.partial.jsonl" in lines
+    assert lines[-1] == f"  {remedy}: pytest tests/test_agent.py::test_refund --record-mode=once"
 
 
 def test_the_absent_is_told_from_null_and_from_text() -> None:
