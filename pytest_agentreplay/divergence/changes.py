@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from pytest_agentreplay.canonical import canonical_json
 
@@ -67,7 +67,8 @@ _TOP_GROUPS: Mapping[str, str] = {
     "functions": "tool schema",
     "model": "model",
 }
-_VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
+_Kind: TypeAlias = tuple[str, re.Pattern[str]]
+_VOLATILE: tuple[_Kind, ...] = (
     (
         "a date or time",
         re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:[\d:.]+(?:Z|[+-][\d:]+)?)?"),
@@ -147,16 +148,33 @@ def alike(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> float:
     return max(0.0, 1 - changed / sum(sizes))
 
 
-def volatile_kind(change: Change) -> tuple[str, re.Pattern[str]] | None:
-    """Return what a change looks like when only dates, ids or paths differ, and the expression that matches it."""
+def volatile_kind(change: Change) -> _Kind | None:
+    """Return what a change looks like when only dates, ids or paths differ, and the expression that matches it.
+
+    That is one kind, or as many as are needed to make both texts the same, those first that stand first in their table.
+    """
     recorded, now = change.recorded, change.now
     if not isinstance(recorded, str) or not isinstance(now, str):
         return None
     differing = [found for found in _VOLATILE if found[1].findall(recorded) != found[1].findall(now)]
-    together = re.compile("|".join(pattern.pattern for _, pattern in differing))
-    several = (" and ".join(kind for kind, _ in differing), together)
-    kinds = [*differing, several] if len(differing) > 1 else differing
-    return next((kind for kind in kinds if kind[1].sub("", recorded) == kind[1].sub("", now)), None)
+
+    def explain(kinds: Sequence[_Kind]) -> bool:
+        _, pattern = _together(kinds)
+        return pattern.sub("", recorded) == pattern.sub("", now)
+
+    needed = next(([kind] for kind in differing if explain([kind])), differing)
+    if not needed or not explain(needed):
+        return None
+    for kind in reversed(needed):  # trying all subsets would take seconds where a long text holds many kinds
+        rest = [other for other in needed if other is not kind]
+        needed = rest if rest and explain(rest) else needed
+    return _together(needed)
+
+
+def _together(kinds: Iterable[_Kind]) -> _Kind:
+    """Return several kinds as one, which matches what any of them does."""
+    names, patterns = zip(*kinds, strict=True)
+    return " and ".join(names), re.compile("|".join(pattern.pattern for pattern in patterns))
 
 
 def _walk(recorded: Any, now: Any, *, path: str, group: str, meaning: Meaning = NO_MEANING) -> list[Change]:

@@ -280,6 +280,16 @@ def test_a_request_with_one_word_changed_is_more_alike_than_another() -> None:
             "2024-05-02 00000000-7c2e-4f2a-9a54-0c4b2a7d2e10",
             "a date or time and a UUID",
         ),
+        (
+            "It is 2024-05-01 10:15:33.123456, run 7b0b7cf8-7c2e-4f2a-9a54-0c4b2a7d2e10.",
+            "It is 2024-06-02 11:16:34.654321, run 11b0ccf8-1c2e-4f2a-9a54-123456789abc.",
+            "a date or time and a UUID",
+        ),
+        (
+            "2024-05-01 10:15, 9:07, in /tmp/a/1",
+            "2024-05-02 11:16, 9:08, in /tmp/a/2",
+            "a date or time and a time of day and a temporary path",
+        ),
         ("Octane 1000", "Octane 2000", None),
         ("Marks 1234", "Marks 5678", None),
         ("Market 1000", "March 2000", None),
