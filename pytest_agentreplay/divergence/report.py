@@ -33,6 +33,7 @@ _WIDTH = 100
 _MOST_LINES = 60
 _MOST_CHANGES = 8
 _MOST_UNPLAYED = 10
+_MOST_MOVED = 4
 _LONGEST_VALUE = 240
 _RULE = "ignore=["
 _ALLOWED = "unplayed='warn'"
@@ -244,6 +245,8 @@ def _change_lines(changes: Sequence[Change], words: Words) -> list[str]:
 
 
 def _one_change(change: Change, words: Words) -> list[str]:
+    if change.moved:
+        return _moved_lines(change)
     recorded, now = show_together(change)
     lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
     if change.path == "url" and _host_of(change.recorded) != _host_of(change.now):
@@ -255,6 +258,19 @@ def _one_change(change: Change, words: Words) -> list[str]:
         literal = f'r"{rule}"' if '"' not in rule else repr(rule)
         lines += [f"        looks like {kind}; to let it vary:", f"          {words.vary(literal)}"]
     return lines
+
+
+def _moved_lines(change: Change) -> list[str]:
+    """Return the lines of elements that are where others were: their places, and the first of them."""
+    moved = [(old, new) for old, new in change.moved if old != new] or change.moved
+    places = [f"[{old}] → [{new}]" for old, new in moved[:_MOST_MOVED]]
+    more = [f"… and {len(moved) - _MOST_MOVED} more"] if len(moved) > _MOST_MOVED else []
+    old, _ = moved[0]
+    return [
+        f"      {change.path}",
+        f"        the same elements in another order: {', '.join([*places, *more])}",
+        _clip(f"        [{old}] was: {_text_of(change.recorded[old])}", may_be_long=False),
+    ]
 
 
 def _host_of(url: object) -> str:

@@ -213,7 +213,12 @@ def fingerprint(compared: Comparison | None) -> str | None:
 
 
 def form_of(change: Change) -> list[Any]:
-    """Return a change as plain values: its path, and what stood and stands there, each in a list unless absent."""
+    """Return a change as plain values: its path, and what stood and stands there, each in a list unless absent.
+
+    Of elements that moved it is what they are, and from where to where.
+    """
+    if change.moved:
+        return [change.path, *([change.recorded[old], old, new] for old, new in change.moved)]
     return [change.path, *(None if value is ABSENT else [value] for value in (change.recorded, change.now))]
 
 

@@ -210,6 +210,38 @@ def test_a_failure_shows_the_report_alone(suite: Suite, provider: Provider) -> N
     assert "pytest_agentreplay/" not in shown
 
 
+RESULTS = """
+import pytest
+from agent import ask
+
+RESULTS = [{"role": "tool", "tool_call_id": f"call_{city}", "content": f"dry in {city}"} for city in CITIES]
+
+@pytest.mark.agent_cassette
+def test_it():
+    ask("how is it?", *RESULTS)
+"""
+
+
+def test_tool_results_in_another_order_are_told_by_their_places(suite: Suite, provider: Provider) -> None:
+    report = replayed(
+        suite,
+        provider,
+        recorded=RESULTS.replace("CITIES", "('Rome', 'Oslo', 'Lima')"),
+        now=RESULTS.replace("CITIES", "('Oslo', 'Lima', 'Rome')"),
+    )
+
+    check_form(report)
+    lines = report.splitlines()
+    at = lines.index("  what changed, recorded → now:")
+    assert lines[at + 1 : at + 6] == [
+        "    order",
+        "      $.messages",
+        "        the same elements in another order: [1] → [3]",
+        '        [1] was: {"role": "tool", "tool_call_id": "call_Rome", "content": "dry in Rome"}',
+        "",
+    ]
+
+
 CHANGES = [
     ("ask('hello', temperature=0.5)", "ask('hello', temperature=0.7)", "sampling", "$.temperature", "0.5", "0.7"),
     ("ask('hello', model='m1')", "ask('hello', model='m2')", "model", "$.model", '"m1"', '"m2"'),

@@ -156,6 +156,21 @@ def test_the_absent_is_told_from_null_and_from_text() -> None:
     ]
 
 
+def test_elements_in_another_order_are_told_in_two_lines_whatever_they_hold() -> None:
+    before = [{"content": f"{number} " * 100} for number in range(9)]
+    after = before[::-1]
+
+    lines = _changed(*find_changes(_form({"messages": before}), _form({"messages": after}))).splitlines()
+
+    at = lines.index("      $.messages")
+    assert lines[at - 1] == "    order"
+    moved = "[1] → [7], [2] → [6], [3] → [5], [5] → [3], … and 3 more"
+    assert lines[at + 1] == f"        the same elements in another order: {moved}"
+    assert lines[at + 2].startswith('        [1] was: {"content": "1 1 1 1')
+    assert lines[at + 3] == ""
+    assert max(map(len, lines[: at + 3])) <= 100
+
+
 def test_a_long_value_is_cut_around_its_first_difference_with_its_length() -> None:
     recorded = "x" * 1000 + "OLD" + "y" * 1000
     now = "x" * 1000 + "NEW" + "y" * 500
