@@ -123,10 +123,12 @@ def report_changed(
     says: str | None = None,
     exhausted: int = 0,
     noun: str = "request",
+    compared_with: str | None = None,
     served: str | None = None,
 ) -> str:
     """Return the report of a request, or of what ``noun`` says, that the recording does not know.
 
+    Without ``changes`` nothing was left to compare it with: no ``noun``, or none of what is named more closely.
     ``says`` is what the request ends in.  ``exhausted`` is how often the same request was recorded, when it was and
     every answer has been given; ``served`` says what it was answered all the same.
     """
@@ -142,7 +144,7 @@ def report_changed(
         body += [f"  served    {served}"] if served else []
         body += ["", *_change_lines(changes, scene.words)]
     elif not exhausted:
-        body += ["  nearest   nothing recorded is left to compare with"]
+        body += [f"  nearest   none: no recorded {compared_with or noun} is left"]
     return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the change is meant"))
 
 

@@ -157,7 +157,15 @@ def changed_tool(scene: Scene, called: ToolCalled, left: Sequence[ToolStep], *, 
     forms = [(alike(form, now), step, form) for step in left if (form := _call_form(step.name, step.arguments))]
     same_tool = [found for found in forms if found[1].name == called.name]
     if not same_tool:
-        return report_changed(scene, asked=_call_line(called), changes=(), nearest=None, alike=0.0, noun=_TOOL_CALL)
+        return report_changed(
+            scene,
+            asked=_call_line(called),
+            changes=(),
+            nearest=None,
+            alike=0.0,
+            noun=_TOOL_CALL,
+            compared_with=f"call of {called.name}",
+        )
     likeness, step, form = max(same_tool, key=lambda found: found[0])
     return report_changed(
         scene,

@@ -57,6 +57,7 @@ class Outcome:
     are recorded steps that a new recording left out, ``unplayed`` the positions of those that a replay did not ask for.
     A run that ``continued`` its cassette left ``tape``, with as many steps ``made`` live.  ``given_up`` says of each
     request that the agent gave up that it is not recorded; a run that goes on from a recording that is kept asks again.
+    One that is kept ``is_answered`` where all that was asked for is, and only the test failed.
     """
 
     action: Action
@@ -73,6 +74,7 @@ class Outcome:
     tape: Path | None = None
     made: int = 0
     given_up: tuple[str, ...] = ()
+    is_answered: bool = False
 
 
 class Session:
@@ -222,7 +224,8 @@ class Session:
         steps = [*waiting, *self.recording.entries]
         exchanges, tools = _count(steps)
         failed = len(failed_end(steps))
-        return replace(done, action="kept", exchanges=exchanges - failed, tools=tools, failed=failed)
+        done = replace(done, action="kept", exchanges=exchanges - failed, tools=tools, failed=failed)
+        return replace(done, is_answered=not failed and not self.player.given_up and self._is_answered())
 
     def _close_replay(self, continuation: Recording | None, *, passed: bool) -> Outcome:
         """Close a replay; what it went on to do live is put in place beside the cassette, which stays as it is."""
@@ -252,13 +255,17 @@ class Session:
 
     def _is_worth_closing(self, *, passed: bool) -> bool:
         """Return whether a recording becomes the cassette; one of a failing test never replaces a good cassette."""
-        if self.player.in_flight or self.player.stopped is not None:
-            return False
         if passed:
-            return True
+            return not self._is_cut_short()
+        return self._is_answered() and not self._dropped() and not self.path.exists()
+
+    def _is_cut_short(self) -> bool:
+        return bool(self.player.in_flight) or self.player.stopped is not None
+
+    def _is_answered(self) -> bool:
+        """Return whether nothing cut the run short, and it did not end in a failed request."""
         exchanges = [step for step in self.player.completed if isinstance(step, ExchangeStep)]
-        is_whole = (not exchanges or exchanges[-1].error is None) and not self._dropped()
-        return is_whole and not self.path.exists()
+        return not self._is_cut_short() and (not exchanges or exchanges[-1].error is None)
 
     def _unfinished(self) -> Unfinished | None:
         """Return what is said of an unfinished recording where there is nothing else."""

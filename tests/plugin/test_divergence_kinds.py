@@ -77,7 +77,7 @@ def test_an_additional_request_shows_what_it_asks(suite: Suite, provider: Provid
     lines = report.splitlines()
     assert lines[0] == "ReplayDivergenceError: Additional request: call 3 is not in the recording."
     assert "  says      user: gamma and delta" in lines
-    assert "  nearest   nothing recorded is left to compare with" in lines
+    assert "  nearest   none: no recorded request is left" in lines
     assert lines[-1] == f"  If the change is meant, record again: {AGAIN}"
 
 
@@ -448,7 +448,9 @@ def test_the_next_command_for_an_unfinished_recording_of_a_shared_fixture_works_
     before = suite.run("--record-mode=rewrite", "test_it.py::test_it")
     suite.write(SHARED.format(setup="hi", teardown=""))
 
-    [line] = [line for line in before.outlines if "unfinished recording kept: " in line and "fixture.shared" in line]
+    [line] = [
+        line for line in before.outlines if "recording of a failing test kept: " in line and "fixture.shared" in line
+    ]
     command = line.rpartition("to go on from it: ")[2]
     done = suite.pytester.run("sh", "-c", command)
 

@@ -121,7 +121,9 @@ def test_a_failing_rewrite_leaves_the_good_cassette(suite: Suite) -> None:
 
     assert "AssertionError: mine" in failure(result)
     assert suite.cassette().read_bytes() == before
-    result.stdout.fnmatch_lines(["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (1 exchange)*"])
+    [kept] = said(result)
+    again = "pytest test_it.py::test_it --record-mode=new_episodes"
+    assert kept == f"  recording of a failing test kept: {PARTIAL} (1 exchange); to go on from it: {again}"
 
 
 @pytest.mark.parametrize("ending", ["self.fail('mine')", "self.skipTest('mine')"])
@@ -338,6 +340,6 @@ def test_an_answer_of_a_failing_end_is_asked_for_again_unless_it_is_about_the_re
 
     result = suite.run("--record-mode=new_episodes")
 
-    assert f"unfinished recording kept: {PARTIAL}" in said(failing)[-1]
+    assert f"kept: {PARTIAL}" in said(failing)[-1]
     assert provider.questions == (["two"] if is_asked_again else [])
     result.assert_outcomes(passed=is_asked_again, failed=not is_asked_again)
