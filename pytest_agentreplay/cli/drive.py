@@ -68,9 +68,10 @@ def _door_of(words: Words) -> Door:
 def _words_of(loaded: Cassette, *, setting: str) -> Words:
     """Return what reports say: of the test that a tape is of, or of the code; no option here records or allows."""
     if "::" in (loaded.start.name or ""):
-        return Words(setting=setting, rule=setting)
+        return Words(prune=None, setting=setting, rule=setting)
     return Words(
         again=f"use_cassette({str(loaded.path)!r}, record_mode='{{mode}}') in the code that recorded it",
+        prune=None,
         setting=setting,
         rule=setting,
     )

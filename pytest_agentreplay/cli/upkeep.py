@@ -80,7 +80,7 @@ def _take_census(arguments: Sequence[str]) -> Plan:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "census.json"
         options = ["-q", "--no-header", "-p", "no:cacheprovider", "-p", "pytest_agentreplay.plugin.census"]
-        settings = ["-o", "agent_unplayed=ignore", "--record-mode=none", f"--agent-census={output}"]
+        settings = ["--record-mode=none", f"--agent-census={output}"]
         subprocess.run(
             [sys.executable, "-m", "pytest", *options, *settings, *arguments], stdout=sys.stderr, check=False
         )

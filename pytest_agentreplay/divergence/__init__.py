@@ -12,6 +12,7 @@ from pytest_agentreplay.divergence.changes import (
 )
 from pytest_agentreplay.divergence.report import (
     Scene,
+    Unfinished,
     Words,
     report_changed,
     report_missing,
@@ -27,6 +28,7 @@ __all__ = [
     "Meaning",
     "Place",
     "Scene",
+    "Unfinished",
     "Words",
     "alike",
     "find_call_site",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,8 @@ from types import CodeType, FrameType, TracebackType
 
 __all__ = ["Place", "find_call_site", "find_places"]
 
+_WIDTH = 88  # what a report's column leaves
+_RUNNER = "_pytest.runner"  # calls hooks, fixtures and tests; what is outside of it is no part of a test
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
@@ -35,13 +37,35 @@ class Place:
 
 
 def find_call_site() -> str | None:
-    """Return ``FILE:LINE in FUNCTION`` of the innermost frame outside libraries, or ``None`` where there is none."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    """Return the calls outside libraries that led here, from the test down, or ``None`` where there are none.
+
+    Each is ``FILE:LINE in FUNCTION``, with `` > `` between them; of many, some in the middle are left out.
+    """
+    places = list(_places_from(sys._getframe(1)))[::-1]
+    return _in_one_line(places) if places else None
+
+
+def _places_from(frame: FrameType | None) -> Iterator[Place]:
+    """Yield the places outside libraries that a frame was called from, the innermost first."""
+    while frame is not None and frame.f_globals.get("__name__") != _RUNNER:
         if _is_users(frame.f_code.co_filename):
-            return Place.of(frame.f_code, frame.f_lineno).shown
+            yield Place.of(frame.f_code, frame.f_lineno)
         frame = frame.f_back
-    return None
+
+
+def _in_one_line(places: Sequence[Place]) -> str:
+    """Return as many places as there is room for: the outermost, and the innermost last."""
+    return next((line for line in _shortened(places) if len(line) <= _WIDTH), places[-1].shown)
+
+
+def _shortened(places: Sequence[Place]) -> Iterator[str]:
+    """Yield places in one line, ever fewer, at last the outermost by its file and line alone."""
+    outermost, *inner = (place.shown for place in places)
+    yield " > ".join([outermost, *inner])
+    yield from (" > ".join([outermost, "…", *inner[at:]]) for at in range(1, len(inner)))
+    gap = ["…"] if len(inner) > 1 else []
+    address = f"{Path(places[0].filename).name}:{places[0].line}"
+    yield " > ".join([address, *gap, *inner[-1:]])
 
 
 def find_places(traceback: TracebackType | None) -> Iterator[Place]:
@@ -63,7 +87,7 @@ def _is_users(filename: str) -> bool:
 
 @cache
 def _library_folders() -> tuple[str, ...]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    names = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
     folders = {str(Path(sysconfig.get_path(name)).resolve()) for name in names}
     return (_PACKAGE, *sorted(folders))
 

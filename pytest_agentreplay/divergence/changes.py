@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from pytest_agentreplay.canonical import canonical_json
 
@@ -67,7 +67,8 @@ _TOP_GROUPS: Mapping[str, str] = {
     "functions": "tool schema",
     "model": "model",
 }
-_VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
+_Kind: TypeAlias = tuple[str, re.Pattern[str]]
+_VOLATILE: tuple[_Kind, ...] = (
     (
         "a date or time",
         re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:[\d:.]+(?:Z|[+-][\d:]+)?)?"),
@@ -90,12 +91,17 @@ _VOLATILE: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 @dataclass(frozen=True)
 class Change:
-    """One difference: where, what was recorded, what is now, and the group it belongs to."""
+    """One difference: where, what was recorded, what is now, and the group it belongs to.
+
+    Of elements of an array that stand elsewhere now, ``moved`` holds where each was recorded and where it is now; the
+    values are the arrays, and what else differs in them are changes of their own.
+    """
 
     path: str
     recorded: Any
     now: Any
     group: str
+    moved: tuple[tuple[int, int], ...] = ()
 
 
 class Meaning(Protocol):
@@ -147,16 +153,33 @@ def alike(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> float:
     return max(0.0, 1 - changed / sum(sizes))
 
 
-def volatile_kind(change: Change) -> tuple[str, re.Pattern[str]] | None:
-    """Return what a change looks like when only dates, ids or paths differ, and the expression that matches it."""
+def volatile_kind(change: Change) -> _Kind | None:
+    """Return what a change looks like when only dates, ids or paths differ, and the expression that matches it.
+
+    That is one kind, or as many as are needed to make both texts the same, those first that stand first in their table.
+    """
     recorded, now = change.recorded, change.now
     if not isinstance(recorded, str) or not isinstance(now, str):
         return None
     differing = [found for found in _VOLATILE if found[1].findall(recorded) != found[1].findall(now)]
-    together = re.compile("|".join(pattern.pattern for _, pattern in differing))
-    several = (" and ".join(kind for kind, _ in differing), together)
-    kinds = [*differing, several] if len(differing) > 1 else differing
-    return next((kind for kind in kinds if kind[1].sub("", recorded) == kind[1].sub("", now)), None)
+
+    def explain(kinds: Sequence[_Kind]) -> bool:
+        _, pattern = _together(kinds)
+        return pattern.sub("", recorded) == pattern.sub("", now)
+
+    needed = next(([kind] for kind in differing if explain([kind])), differing)
+    if not needed or not explain(needed):
+        return None
+    for kind in reversed(needed):  # trying all subsets would take seconds where a long text holds many kinds
+        rest = [other for other in needed if other is not kind]
+        needed = rest if rest and explain(rest) else needed
+    return _together(needed)
+
+
+def _together(kinds: Iterable[_Kind]) -> _Kind:
+    """Return several kinds as one, which matches what any of them does."""
+    names, patterns = zip(*kinds, strict=True)
+    return " and ".join(names), re.compile("|".join(pattern.pattern for pattern in patterns))
 
 
 def _walk(recorded: Any, now: Any, *, path: str, group: str, meaning: Meaning = NO_MEANING) -> list[Change]:
@@ -191,8 +214,9 @@ def _group_of_field(key: str, recorded: Any, now: Any) -> str:
 
 
 def _walk_list(recorded: list[Any], now: list[Any], *, path: str, group: str, meaning: Meaning) -> list[Change]:
-    changes: list[Change] = []
-    for first, second, index in _aligned(recorded, now):
+    pairs, moved = _aligned(recorded, now)
+    changes = [Change(path, recorded, now, group="order", moved=moved)] if moved else []
+    for first, second, index in pairs:
         inner = group or _group_of_message(second if first is ABSENT else first, meaning)
         changes += _walk(first, second, path=f"{path}[{index}]", group=inner, meaning=meaning)
     return changes
@@ -204,16 +228,34 @@ def _group_of_message(message: Any, meaning: Meaning) -> str:
     return _ROLE_GROUPS.get(meaning.role_of(message) or str(message.get("role")), "body")
 
 
-def _aligned(recorded: Sequence[Any], now: Sequence[Any]) -> Iterable[tuple[Any, Any, int]]:
-    """Yield pairs of elements that stand for each other, with the index to name them by."""
+def _aligned(
+    recorded: Sequence[Any], now: Sequence[Any]
+) -> tuple[list[tuple[Any, Any, int]], tuple[tuple[int, int], ...]]:
+    """Return pairs of differing elements that stand for each other, with the index to name them by, and what moved."""
     forms = [[canonical_json(element) for element in elements] for elements in (recorded, now)]
-    for tag, a, b, c, d in SequenceMatcher(a=forms[0], b=forms[1], autojunk=False).get_opcodes():
-        if tag == "equal":
-            continue
-        paired = min(b - a, d - c)
-        yield from ((recorded[a + step], now[c + step], c + step) for step in range(paired))
-        yield from ((recorded[index], ABSENT, index) for index in range(a + paired, b))
-        yield from ((ABSENT, now[index], index) for index in range(c + paired, d))
+    opcodes = SequenceMatcher(a=forms[0], b=forms[1], autojunk=False).get_opcodes()
+    blocks = [(range(a, b), range(c, d)) for tag, a, b, c, d in opcodes if tag != "equal"]
+    moved = _moved(forms, blocks)
+    gone, come = map(set, zip(*moved, strict=True)) if moved else (set(), set())
+    pairs: list[tuple[Any, Any, int]] = []
+    for before, after in blocks:
+        old = [index for index in before if index not in gone]
+        new = [index for index in after if index not in come]
+        paired = min(len(old), len(new))
+        pairs += [(recorded[first], now[second], second) for first, second in zip(old, new, strict=False)]
+        pairs += [(recorded[index], ABSENT, index) for index in old[paired:]]
+        pairs += [(ABSENT, now[index], index) for index in new[paired:]]
+    return pairs, moved
+
+
+def _moved(forms: Sequence[Sequence[bytes]], blocks: Iterable[tuple[range, range]]) -> tuple[tuple[int, int], ...]:
+    """Return where elements of differing blocks were, and where their equals in other blocks, or places, are now."""
+    places: dict[bytes, list[int]] = {}
+    for _, after in blocks:
+        for index in after:
+            places.setdefault(forms[1][index], []).append(index)
+    found = ((index, places.get(forms[0][index])) for before, _ in blocks for index in before)
+    return tuple((index, free.pop(0)) for index, free in found if free)
 
 
 def _same(recorded: Any, now: Any) -> bool:
@@ -227,6 +269,8 @@ def _same(recorded: Any, now: Any) -> bool:
 def _changed_size(change: Change) -> int:
     """Return the bytes of a difference; of two texts, without what they begin and end with alike."""
     recorded, now = change.recorded, change.now
+    if change.moved:
+        return 2 * sum(_size(recorded[index]) for index, _ in change.moved)
     if not isinstance(recorded, str) or not isinstance(now, str):
         return _size(recorded) + _size(now)
     start = _shared_start(recorded, now)

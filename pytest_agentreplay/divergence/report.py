@@ -9,24 +9,36 @@ import json
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.divergence.changes import ABSENT, Change, volatile_kind
 
-__all__ = ["Scene", "Words", "report_changed", "report_missing", "report_order", "report_unplayed", "show_together"]
+__all__ = [
+    "Scene",
+    "Unfinished",
+    "Words",
+    "report_changed",
+    "report_missing",
+    "report_order",
+    "report_unplayed",
+    "show_together",
+]
 
 _WIDTH = 100
 _MOST_LINES = 60
 _MOST_CHANGES = 8
+_MOST_UNPLAYED = 10
+_MOST_MOVED = 4
 _LONGEST_VALUE = 240
 _RULE = "ignore=["
 _ALLOWED = "unplayed='warn'"
 _UNHEARD = "unplayed='ignore'"
-_TO_COPY = ("pytest ", "record_mode=", "unplayed=", _RULE)
+_TO_COPY = ("pytest ", "agentreplay ", "record_mode=", "unplayed=", _RULE)
 
 
 @dataclass(frozen=True)
@@ -34,20 +46,25 @@ class Words:
     """What a report tells its reader to write: a command of pytest's and a marker, or arguments in code.
 
     ``{test}`` stands for the test's node id, ``{mode}`` for a record mode, ``{setting}`` for a setting with its value.
-    ``test`` is the node id of the test to run where the report is about no test.  ``rule`` is what a long setting is
-    given by, and ``restart`` lets a resumed run begin anew.
+    ``test`` is the node id of the test to run where the report is about no test.  ``prune`` drops what a test does not
+    ask for, ``None`` where no command does.  ``rule`` is what a long setting is given by, and ``restart`` lets a
+    resumed run begin anew.
     """
 
     test: str | None = None
     again: str = "pytest {test} --record-mode={mode}"
+    prune: str | None = "agentreplay prune {test}"
     setting: str = "@pytest.mark.agent_cassette({setting})"
     rule: str = "{setting}"
     restart: str = "allow_restart=True"
 
     def record(self, test: str, mode: str) -> str:
         """Return what records a test again, in a record mode."""
-        meant = {"{test}": shlex.quote(self.test or test), "{mode}": mode}
-        return re.sub("|".join(meant), lambda found: meant[found.group()], self.again)
+        return _filled(self.again, {"{test}": shlex.quote(self.test or test), "{mode}": mode})
+
+    def drop(self, test: str) -> str | None:
+        """Return what drops the recorded steps that a test does not ask for, ``None`` where no command does."""
+        return _filled(self.prune, {"{test}": shlex.quote(self.test or test)}) if self.prune else None
 
     def set(self, setting: str) -> str:
         """Return what makes a setting."""
@@ -59,11 +76,29 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Unfinished:
+    """A recording that was never finished: of its steps some are ``held``, and the ``failed`` are asked for again."""
+
+    path: str
+    held: int = 0
+    failed: int = 0
+
+    @property
+    def remedy(self) -> str:
+        """What a run that records does with it."""
+        if not self.held:
+            return "Record it" + (" (all that this holds has failed, and is asked again)" if self.failed else "")
+        but = ", but for the failures that it ends in" if self.failed else ""
+        return f"Resume it (what it holds is not asked again{but})"
+
+
+@dataclass(frozen=True)
 class Scene:
     """Where a divergence happened.
 
-    ``recorded`` and ``now`` are the call sequences, as short names; ``place`` is the index in ``now`` at which they
-    differ.  ``recorded_by`` is the test that the cassette is of, where that is another.
+    ``recorded`` and ``now`` are the call sequences, as short names; ``place`` is the index at which they differ, in
+    ``recorded`` alone where the run ``is_over``: nothing that it did differs then.  ``recorded_by`` is the test that
+    the cassette is of, where that is another.
     """
 
     test: str
@@ -75,6 +110,7 @@ class Scene:
     recorded: tuple[str, ...] = ()
     now: tuple[str, ...] = ()
     place: int = 0
+    is_over: bool = False
 
 
 def report_changed(
@@ -87,10 +123,12 @@ def report_changed(
     says: str | None = None,
     exhausted: int = 0,
     noun: str = "request",
+    compared_with: str | None = None,
     served: str | None = None,
 ) -> str:
     """Return the report of a request, or of what ``noun`` says, that the recording does not know.
 
+    Without ``changes`` nothing was left to compare it with: no ``noun``, or none of what is named more closely.
     ``says`` is what the request ends in.  ``exhausted`` is how often the same request was recorded, when it was and
     every answer has been given; ``served`` says what it was answered all the same.
     """
@@ -106,7 +144,7 @@ def report_changed(
         body += [f"  served    {served}"] if served else []
         body += ["", *_change_lines(changes, scene.words)]
     elif not exhausted:
-        body += ["  nearest   nothing recorded is left to compare with"]
+        body += [f"  nearest   none: no recorded {compared_with or noun} is left"]
     return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the change is meant"))
 
 
@@ -118,7 +156,7 @@ def report_order(scene: Scene, *, asked: str, expected: str | None) -> str:
 
 
 def report_missing(
-    scene: Scene, *, asked: str, says: str | None = None, partial: str | None = None, noun: str = "request"
+    scene: Scene, *, asked: str, says: str | None = None, partial: Unfinished | None = None, noun: str = "request"
 ) -> str:
     """Return the report of a request made while there is no cassette, or only an unfinished recording of it."""
     body = _asked_lines(asked, says)
@@ -127,19 +165,22 @@ def report_missing(
         verb = "Record it"
     else:
         title = f"No cassette: the run made a {noun}, and its recording was never finished."
-        verb = "Resume it (what it holds is not asked again)"
-        body.append(f"  unfinished {partial}")
+        verb = partial.remedy
+        body.append(f"  partial   {partial.path}")
     return _assemble(title, scene, body=body, advice=[f"  {verb}: {scene.words.record(scene.test, 'once')}"])
 
 
-def report_unplayed(scene: Scene, *, unplayed: Sequence[str], phase: str, is_allowed: bool = False) -> str:
-    """Return the report of a test that passed and left recorded steps unplayed; ``is_allowed`` says that it may."""
-    count = f"{len(unplayed)} recorded {'step was' if len(unplayed) == 1 else 'steps were'}"
-    title = f"Unplayed: {count} not asked for by the end of the {phase}."
-    shown = [f"    {step}" for step in unplayed[:10]]
-    more = [f"    … and {len(unplayed) - 10} more"] if len(unplayed) > 10 else []
+def report_unplayed(scene: Scene, *, unplayed: Iterable[str], count: int, phase: str, is_allowed: bool = False) -> str:
+    """Return the report of a test that passed and left recorded steps unplayed; ``is_allowed`` says that it may.
+
+    ``unplayed`` says of each of the ``count`` steps what it is; no more are looked at than are shown.
+    """
+    steps = f"{count} recorded {'step was' if count == 1 else 'steps were'}"
+    title = f"Unplayed: {steps} not asked for by the end of the {phase}."
+    shown = [_clip(f"    {step}", may_be_long=False) for step in islice(unplayed, _MOST_UNPLAYED)]
+    more = [f"    … and {count - _MOST_UNPLAYED} more"] if count > _MOST_UNPLAYED else []
     advice = [
-        *_rewrite(scene, "If the run should ask for less now"),
+        *_less(scene),
         f"  Or hear nothing of it: {scene.words.set(_UNHEARD)}"
         if is_allowed
         else f"  Or allow it: {scene.words.set(_ALLOWED)}",
@@ -176,6 +217,22 @@ def _rewrite(scene: Scene, condition: str) -> list[str]:
     return [f"  {condition}, record again: {scene.words.record(scene.test, 'rewrite')}"]
 
 
+def _less(scene: Scene) -> list[str]:
+    """Return what to do where a run should ask for less: where a command drops the rest, nothing need be paid for."""
+    condition = "If the run should ask for less now"
+    prune = scene.words.drop(scene.test)
+    if prune is None:
+        return _rewrite(scene, condition)
+    return [
+        f"  {condition}, drop the rest offline: {prune}",
+        f"  Or record again: {scene.words.record(scene.test, 'rewrite')}",
+    ]
+
+
+def _filled(template: str, meant: Mapping[str, str]) -> str:
+    return re.sub("|".join(meant), lambda found: meant[found.group()], template)
+
+
 def _change_lines(changes: Sequence[Change], words: Words) -> list[str]:
     lines = ["  what changed, recorded → now:"]
     group = None
@@ -190,6 +247,8 @@ def _change_lines(changes: Sequence[Change], words: Words) -> list[str]:
 
 
 def _one_change(change: Change, words: Words) -> list[str]:
+    if change.moved:
+        return _moved_lines(change)
     recorded, now = show_together(change)
     lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
     if change.path == "url" and _host_of(change.recorded) != _host_of(change.now):
@@ -201,6 +260,19 @@ def _one_change(change: Change, words: Words) -> list[str]:
         literal = f'r"{rule}"' if '"' not in rule else repr(rule)
         lines += [f"        looks like {kind}; to let it vary:", f"          {words.vary(literal)}"]
     return lines
+
+
+def _moved_lines(change: Change) -> list[str]:
+    """Return the lines of elements that are where others were: their places, and the first of them."""
+    moved = [(old, new) for old, new in change.moved if old != new] or change.moved
+    places = [f"[{old}] → [{new}]" for old, new in moved[:_MOST_MOVED]]
+    more = [f"… and {len(moved) - _MOST_MOVED} more"] if len(moved) > _MOST_MOVED else []
+    old, _ = moved[0]
+    return [
+        f"      {change.path}",
+        f"        the same elements in another order: {', '.join([*places, *more])}",
+        _clip(f"        [{old}] was: {_text_of(change.recorded[old])}", may_be_long=False),
+    ]
 
 
 def _host_of(url: object) -> str:
@@ -252,15 +324,16 @@ def _sequences(scene: Scene) -> list[str]:
         return []
     lines = [
         f"  recorded  {_sequence(scene.recorded, scene.place)}",
-        f"  now       {_sequence(scene.now, scene.place)}",
+        f"  now       {_sequence(scene.now, scene.place, is_marked=not scene.is_over)}",
         "",
     ]
     return [line.rstrip() for line in lines]
 
 
-def _sequence(calls: Sequence[str], place: int) -> str:
-    start = max(0, place - 3)
-    names = [f"{'▶ ' if index == place else ''}{index + 1} {calls[index]}" for index in range(start, len(calls))]
+def _sequence(calls: Sequence[str], place: int, *, is_marked: bool = True) -> str:
+    start = max(0, min(place, len(calls)) - 3)
+    marked = place if is_marked else None
+    names = [f"{'▶ ' if index == marked else ''}{index + 1} {calls[index]}" for index in range(start, len(calls))]
     before = "… " if start else ""
     shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
     return f"{before}{shown}" if names else "(nothing)"

@@ -28,4 +28,5 @@ def load_tape(path: Path) -> Cassette:
 
 def words_for(path: Path, *, setting: str = "{setting}") -> Words:
     """Return what reports about the tape at ``path`` tell their readers to write."""
-    return Words(again=f"use_cassette({shown_path(path)!r}, record_mode='{{mode}}')", setting=setting)
+    again = f"use_cassette({shown_path(path)!r}, record_mode='{{mode}}')"
+    return Words(again=again, prune=None, setting=setting)

@@ -15,6 +15,7 @@ from pytest_agentreplay.divergence import (
     NO_MEANING,
     Change,
     Scene,
+    Unfinished,
     Words,
     alike,
     find_changes,
@@ -30,6 +31,7 @@ __all__ = [
     "Comparison",
     "Scene",
     "Surprise",
+    "Unfinished",
     "Words",
     "changed",
     "compare",
@@ -71,7 +73,7 @@ def short_name(call: Asked | ExchangeStep | ToolStep) -> str:
     return f"{call.request.method} {urlsplit(call.request.url).path}"
 
 
-def missing(scene: Scene, asked: Asked, *, partial: str | None) -> str:
+def missing(scene: Scene, asked: Asked, *, partial: Unfinished | None) -> str:
     """Return the report of a request made without a cassette; ``partial`` is an unfinished recording of it."""
     return report_missing(scene, asked=_request_line(asked.request), says=_says(asked), partial=partial)
 
@@ -104,17 +106,38 @@ def calls_in(steps: Iterable[Entry]) -> list[ExchangeStep | ToolStep]:
     return sorted(calls, key=lambda step: step.timing.began if step.timing else 0.0)
 
 
-def unplayed(scene: Scene, steps: Sequence[Entry], left: Sequence[int], *, phase: str, is_allowed: bool = False) -> str:
-    """Return the report of recorded steps that nothing asked for; ``is_allowed`` says that they may be left."""
-    shown = [
-        f"step {position + 1}: {short_name(step)} ({step.phase})"
-        for position in left
-        if isinstance(step := steps[position], ExchangeStep | ToolStep)
-    ]
-    return report_unplayed(scene, unplayed=shown, phase=phase, is_allowed=is_allowed)
+def unplayed(
+    scene: Scene,
+    left: Mapping[int, ExchangeStep | ToolStep],
+    *,
+    reader: Reader,
+    messages: Mapping[str, Any],
+    phase: str,
+    is_allowed: bool = False,
+) -> str:
+    """Return the report of recorded steps, by position, that nothing asked for; ``messages`` are those of their tape.
+
+    ``is_allowed`` says that they may be left.
+    """
+    shown = (
+        f"step {position + 1}: {short_name(step)} ({step.phase}) {_gist(step, reader=reader, messages=messages)}"
+        for position, step in left.items()
+    )
+    return report_unplayed(scene, unplayed=shown, count=len(left), phase=phase, is_allowed=is_allowed)
 
 
-def missing_tool(scene: Scene, called: ToolCalled, *, partial: str | None) -> str:
+def _gist(step: ExchangeStep | ToolStep, *, reader: Reader, messages: Mapping[str, Any]) -> str:
+    """Return what tells a recorded step from others of its name: its last words, its arguments, its body or address."""
+    if isinstance(step, ToolStep):
+        return f"with {json.dumps(step.arguments, ensure_ascii=False)}"
+    says = _says(reader.reread(step.request, messages))
+    if says:
+        return f"says {says}"
+    body = reader.normal_form(step.request, messages)["body"]
+    return f"with {json.dumps(body, ensure_ascii=False)}" if body else f"to {step.request.url}"
+
+
+def missing_tool(scene: Scene, called: ToolCalled, *, partial: Unfinished | None) -> str:
     """Return the report of a tool's call made without a cassette."""
     return report_missing(scene, asked=_call_line(called), partial=partial, noun=_TOOL_CALL)
 
@@ -134,7 +157,15 @@ def changed_tool(scene: Scene, called: ToolCalled, left: Sequence[ToolStep], *, 
     forms = [(alike(form, now), step, form) for step in left if (form := _call_form(step.name, step.arguments))]
     same_tool = [found for found in forms if found[1].name == called.name]
     if not same_tool:
-        return report_changed(scene, asked=_call_line(called), changes=(), nearest=None, alike=0.0, noun=_TOOL_CALL)
+        return report_changed(
+            scene,
+            asked=_call_line(called),
+            changes=(),
+            nearest=None,
+            alike=0.0,
+            noun=_TOOL_CALL,
+            compared_with=f"call of {called.name}",
+        )
     likeness, step, form = max(same_tool, key=lambda found: found[0])
     return report_changed(
         scene,
@@ -190,7 +221,12 @@ def fingerprint(compared: Comparison | None) -> str | None:
 
 
 def form_of(change: Change) -> list[Any]:
-    """Return a change as plain values: its path, and what stood and stands there, each in a list unless absent."""
+    """Return a change as plain values: its path, and what stood and stands there, each in a list unless absent.
+
+    Of elements that moved it is what they are, and from where to where.
+    """
+    if change.moved:
+        return [change.path, *([change.recorded[old], old, new] for old, new in change.moved)]
     return [change.path, *(None if value is ABSENT else [value] for value in (change.recorded, change.now))]
 
 

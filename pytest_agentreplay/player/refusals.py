@@ -94,11 +94,19 @@ def find_unplayed(run: Run, phases: Sequence[Phase]) -> list[int]:
 
 def unplayed_error(run: Run, phases: Sequence[Phase]) -> ReplayDivergenceError | None:
     """Return the divergence that unplayed steps of these phases are, or ``None``; none while recording."""
-    left = find_unplayed(run, phases)
-    if not left or run.recorded is None or run.is_recording or _went_on(run):
+    positions = find_unplayed(run, phases)
+    if not positions or run.recorded is None or run.is_recording or _went_on(run):
         return None
-    is_allowed = run.settings.warns_of_unplayed
-    report = describe.unplayed(run.scene(None), run.recorded.steps, left, phase=phases[-1], is_allowed=is_allowed)
+    steps = run.recorded.steps
+    left = {at: step for at in positions if isinstance(step := steps[at], ExchangeStep | ToolStep)}
+    report = describe.unplayed(
+        run.last_scene(left.values()),
+        left,
+        reader=run.reader,
+        messages=run.recorded.tape.messages,
+        phase=phases[-1],
+        is_allowed=run.settings.warns_of_unplayed,
+    )
     return ReplayDivergenceError(report, kind="unplayed")
 
 

@@ -6,9 +6,9 @@ The player decides, and so do the toolbox and the stand-ins; what they have in c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from pytest_agentreplay.errors import DivergenceKind, RecordingFailedError, ReplayDivergenceError, ReplayStop
@@ -30,7 +30,7 @@ class Run:
 
     ``sources`` are the recordings to serve from, the first that knows a request first; ``recording`` is the tape to
     write to, or ``None`` where nothing may go live; ``continues`` says that it goes on from a recording that stays as
-    it is, conversation by conversation.  ``partial`` names an unfinished recording that nothing is served from,
+    it is, conversation by conversation.  ``partial`` is an unfinished recording that nothing is served from,
     ``words`` what reports tell their readers to write.  ``clock`` gives seconds from any start.
     """
 
@@ -40,7 +40,7 @@ class Run:
     cassette: str
     sources: Sequence[Recorded] = ()
     recording: WritableTape | None = None
-    partial: str | None = None
+    partial: describe.Unfinished | None = None
     continues: bool = False
     words: describe.Words = field(default_factory=describe.Words)
     clock: Callable[[], float] = time.monotonic
@@ -118,6 +118,13 @@ class Run:
             now=tuple(self.calls),
             place=max(0, len(self.calls) - 1),
         )
+
+    def last_scene(self, left: Collection[Entry]) -> describe.Scene:
+        """Return what a report says of the end of the run, which ``left`` some recorded steps unasked for."""
+        ids = set(map(id, left))
+        recorded = [] if self.recorded is None else describe.calls_in(self.recorded.own_steps())
+        place = next((index for index, step in enumerate(recorded) if id(step) in ids), 0)
+        return replace(self.scene(None), place=place, is_over=True)
 
     def _other_test(self) -> str | None:
         """Return the test that recorded the cassette, where that is another than this one."""

@@ -173,7 +173,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     if session is None:
         return (yield)
     session.begin("teardown")
-    was_stopped = session.player.stopped is not None
+    was_stopped = session.player.stopped is not None and not attempt.passed  # else a thread met it since
     try:
         yield
         if not was_stopped:

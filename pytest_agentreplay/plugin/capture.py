@@ -272,6 +272,7 @@ def _reported(outcome: Outcome, *, test: str, passed: bool) -> ReportedOutcome:
         unplayed=list(outcome.unplayed),
         tape=shown_path(outcome.tape) if outcome.tape else None,
         made=outcome.made,
+        answered=outcome.is_answered,
     )
 
 

@@ -197,6 +197,8 @@ def _command_line(config: pytest.Config) -> dict[str, Any]:
     return {
         "record_mode": config.getoption("record_mode", default=None),
         "replay": config.getoption("agent_replay", default=None),
+        # A census is of what is left unplayed, whatever a marker or a fixture says of it.
+        "unplayed": "ignore" if config.getoption("agent_census", default=None) else None,
     }
 
 

@@ -35,6 +35,7 @@ class ReportedOutcome(TypedDict):
     unplayed: list[int]
     tape: str | None
     made: int
+    answered: bool  # a recording that is kept lacks no answer: the test failed by itself
 
 
 class Summary:
@@ -84,7 +85,7 @@ class Summary:
             )
         for outcome in self.kept.values():
             terminalreporter.write_line(
-                f"  unfinished recording kept: {outcome['partial']} ({_kept(outcome)}); "
+                f"  {_what_is_kept(outcome)} kept: {outcome['partial']} ({_kept(outcome)}); "
                 f"to go on from it: pytest {shlex.quote(outcome['test'])} --record-mode={_resuming(outcome)}"
             )
 
@@ -97,6 +98,10 @@ def _counted(outcomes: Iterable[ReportedOutcome]) -> str:
     }
     named = [say_count(count, noun) for noun, count in counts.items() if count]
     return ", ".join(named) or "0 requests"
+
+
+def _what_is_kept(outcome: ReportedOutcome) -> str:
+    return "recording of a failing test" if outcome["answered"] else "unfinished recording"
 
 
 def _kept(outcome: ReportedOutcome) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import takewhile
+from pathlib import Path
 
-from pytest_agentreplay.cassette import Cassette
-from pytest_agentreplay.divergence import Words
-from pytest_agentreplay.records import Entry, ExchangeStep
+from pytest_agentreplay.cassette import Cassette, load_cassette
+from pytest_agentreplay.divergence import Unfinished, Words
+from pytest_agentreplay.errors import CassetteError
+from pytest_agentreplay.records import Entry, ExchangeStep, ToolStep
 
-__all__ = ["doubt_about", "failed_end", "has_failed", "without_failed_end"]
+__all__ = ["doubt_about", "failed_end", "has_failed", "unfinished_at", "without_failed_end"]
 
 # Answers about the key, the account or the moment: nothing was paid for them, and the same request may be answered the
 # next time.  Any other refusal, 400 say, is about the request itself, which would be refused again: it is taken over.
@@ -36,6 +38,18 @@ def without_failed_end(tape: Cassette) -> Cassette:
     """Return an unfinished recording without the failures that it ends in."""
     left_out = set(map(id, failed_end(tape.entries)))
     return replace(tape, entries=tuple(step for step in tape.entries if id(step) not in left_out))
+
+
+def unfinished_at(path: Path, *, shown: str) -> Unfinished:
+    """Return what reports say of the unfinished recording at ``path``, which they call ``shown``."""
+    try:
+        entries = load_cassette(path, partial=True).entries
+    except CassetteError:  # said in full to a run that would go on from it
+        return Unfinished(shown)
+    failed = len(failed_end(entries))
+    return Unfinished(
+        shown, held=sum(isinstance(step, ExchangeStep | ToolStep) for step in entries) - failed, failed=failed
+    )
 
 
 def has_failed(tape: Cassette) -> bool:

@@ -19,7 +19,7 @@ from pytest_agentreplay.cassette import (
     lock_cassette,
     partial_path,
 )
-from pytest_agentreplay.divergence import Words
+from pytest_agentreplay.divergence import Unfinished, Words
 from pytest_agentreplay.errors import ReplayStop
 from pytest_agentreplay.player import (
     Approve,
@@ -33,7 +33,7 @@ from pytest_agentreplay.player import (
 )
 from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Entry, ExchangeStep, Phase, RunEnd, RunStart, ToolStep
-from pytest_agentreplay.session.endings import doubt_about, failed_end
+from pytest_agentreplay.session.endings import doubt_about, failed_end, unfinished_at
 from pytest_agentreplay.session.tapes import Tapes
 from pytest_agentreplay.settings import Settings
 
@@ -57,6 +57,7 @@ class Outcome:
     are recorded steps that a new recording left out, ``unplayed`` the positions of those that a replay did not ask for.
     A run that ``continued`` its cassette left ``tape``, with as many steps ``made`` live.  ``given_up`` says of each
     request that the agent gave up that it is not recorded; a run that goes on from a recording that is kept asks again.
+    One that is kept ``is_answered`` where all that was asked for is, and only the test failed.
     """
 
     action: Action
@@ -73,6 +74,7 @@ class Outcome:
     tape: Path | None = None
     made: int = 0
     given_up: tuple[str, ...] = ()
+    is_answered: bool = False
 
 
 class Session:
@@ -111,7 +113,7 @@ class Session:
             continues=tapes.continues,
             beginning=beginning,
             words=words or Words(),
-            partial=shown_path(self._partial) if self._partial else None,
+            partial=self._unfinished(),
         )
 
     def begin(self, phase: Phase) -> None:
@@ -222,7 +224,8 @@ class Session:
         steps = [*waiting, *self.recording.entries]
         exchanges, tools = _count(steps)
         failed = len(failed_end(steps))
-        return replace(done, action="kept", exchanges=exchanges - failed, tools=tools, failed=failed)
+        done = replace(done, action="kept", exchanges=exchanges - failed, tools=tools, failed=failed)
+        return replace(done, is_answered=not failed and not self.player.given_up and self._is_answered())
 
     def _close_replay(self, continuation: Recording | None, *, passed: bool) -> Outcome:
         """Close a replay; what it went on to do live is put in place beside the cassette, which stays as it is."""
@@ -252,13 +255,23 @@ class Session:
 
     def _is_worth_closing(self, *, passed: bool) -> bool:
         """Return whether a recording becomes the cassette; one of a failing test never replaces a good cassette."""
-        if self.player.in_flight or self.player.stopped is not None:
-            return False
         if passed:
-            return True
+            return not self._is_cut_short()
+        return self._is_answered() and not self._dropped() and not self.path.exists()
+
+    def _is_cut_short(self) -> bool:
+        return bool(self.player.in_flight) or self.player.stopped is not None
+
+    def _is_answered(self) -> bool:
+        """Return whether nothing cut the run short, and it did not end in a failed request."""
         exchanges = [step for step in self.player.completed if isinstance(step, ExchangeStep)]
-        is_whole = (not exchanges or exchanges[-1].error is None) and not self._dropped()
-        return is_whole and not self.path.exists()
+        return not self._is_cut_short() and (not exchanges or exchanges[-1].error is None)
+
+    def _unfinished(self) -> Unfinished | None:
+        """Return what is said of an unfinished recording where there is nothing else."""
+        if self._partial is None or self._tapes.sources or self.recording is not None:
+            return None
+        return unfinished_at(self._partial, shown=shown_path(self._partial))
 
     def _dropped(self) -> tuple[str, ...]:
         return tuple(

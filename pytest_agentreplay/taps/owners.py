@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing import current_process
 from typing import Protocol
 
-from pytest_agentreplay.errors import ReplayDivergenceException, StrayRequestError
+from pytest_agentreplay.errors import ReplayDivergenceException, ReplayStop, StrayRequestError
 from pytest_agentreplay.player import Player
 from pytest_agentreplay.reader import Asked, Reader
 from pytest_agentreplay.taps.notes import RECORDED_PROCESS
@@ -171,6 +171,11 @@ class Registry:
         found = self._current.get()
         owner = found.owner if isinstance(found, Carried) else found
         return owner if owner is not None and owner.is_open else None
+
+    def has_stopped_with(self, stop: ReplayStop) -> bool:
+        """Return whether a stop has been noted for the test that runs, which is failed with it at its end."""
+        test = self.running
+        return test is not None and test.is_open and test.player.stopped is stop
 
     def of_tool(self, name: str) -> Owner | None:
         """Return the test that a tool's call belongs to, or ``None`` where no test is concerned.

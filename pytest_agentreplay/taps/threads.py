@@ -3,7 +3,8 @@
 A new thread starts with an empty context, and a pool's worker with that of whoever came first.  Three standard
 places are wrapped for the length of the session: ``Thread.start``, ``ThreadPoolExecutor.submit`` and the methods of
 ``multiprocessing.pool.ThreadPool``.  The last also turns a ``ReplayStop`` into an ``Exception`` at the edge of the job,
-because a worker that dies of a ``BaseException`` leaves the pool waiting for ever.
+because a worker that dies of a ``BaseException`` leaves the pool waiting for ever.  A thread that ends with the stop
+that the running test is failed with leaves nothing for ``threading.excepthook`` to tell again.
 """
 
 from __future__ import annotations
@@ -60,7 +61,11 @@ def _starting(registry: Registry) -> Callable[..., None]:
 
             def owned_run() -> None:
                 registry.enter(carried)
-                run()
+                try:
+                    run()
+                except ReplayStop as stop:
+                    if not registry.has_stopped_with(stop):
+                        raise
 
             thread.run = owned_run  # type: ignore[method-assign]
         real(thread)

@@ -390,7 +390,9 @@ def test_a_failing_test_never_replaces_a_good_cassette(suite: Suite, provider: P
 
     failing.assert_outcomes(failed=1)
     assert kept == before
-    assert "unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (2 exchanges)" in failing.stdout.str()
+    assert "recording of a failing test kept: cassettes/test_it/test_it.partial.jsonl (2 exchanges)" in (
+        failing.stdout.str()
+    )
     assert "pytest test_it.py::test_it --record-mode=new_episodes" in failing.stdout.str()
     passing.assert_outcomes(passed=1)
     assert questions_of(provider).count("three") == 1

@@ -139,6 +139,7 @@ def test_steps_that_were_not_asked_for_fail_a_block(path: Path, desk: Desk) -> N
         desk.ask("one")
 
     assert caught.value.kind == "unplayed"
+    assert "agentreplay" not in str(caught.value)  # the command runs tests, and here is none
 
 
 def test_steps_that_were_not_asked_for_are_warned_of_where_that_is_set(path: Path, desk: Desk) -> None:

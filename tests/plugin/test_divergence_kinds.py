@@ -21,7 +21,7 @@ def test_it():
     ask("alpha", {"role": "assistant", "content": first}, "beta")
 """
 
-COPIED = re.compile(r"pytest test_it\.py|^ +ignore=\[")  # meant to be copied whole
+COPIED = re.compile(r"(pytest|agentreplay prune) test_it\.py|^ +ignore=\[")  # meant to be copied whole
 
 AGAIN = "pytest test_it.py::test_it --record-mode=rewrite"
 
@@ -60,7 +60,8 @@ def test_a_changed_request_shows_what_changed(suite: Suite, provider: Provider) 
     check_form(report)
     lines = report.splitlines()
     assert lines[0] == "ReplayDivergenceError: Request changed: call 2 is not in the recording."
-    assert f"  called    agent.py:{line_of(AGENT, 'said(CLIENT')} in ask" in lines
+    asked_by = f"test_it.py:{line_of(TWO_TURNS.strip(), '    ask(')} in test_it"
+    assert f"  called    {asked_by} > agent.py:{line_of(AGENT, 'said(CLIENT')} in ask" in lines
     assert "      $.messages[2].content" in lines
     assert '        recorded: "beta"' in lines
     assert '        now:      "gamma"' in lines
@@ -76,7 +77,7 @@ def test_an_additional_request_shows_what_it_asks(suite: Suite, provider: Provid
     lines = report.splitlines()
     assert lines[0] == "ReplayDivergenceError: Additional request: call 3 is not in the recording."
     assert "  says      user: gamma and delta" in lines
-    assert "  nearest   nothing recorded is left to compare with" in lines
+    assert "  nearest   none: no recorded request is left" in lines
     assert lines[-1] == f"  If the change is meant, record again: {AGAIN}"
 
 
@@ -150,9 +151,49 @@ def test_unplayed_steps_are_listed_with_their_position_and_phase(suite: Suite, p
     check_form(report)
     lines = report.splitlines()
     assert lines[0] == "ReplayDivergenceError: Unplayed: 1 recorded step was not asked for by the end of the call."
-    assert "    step 2: chat m (call)" in lines
-    assert lines[-2].endswith(AGAIN)
+    assert "    step 2: chat m (call) says user: beta" in lines
+    assert "  recorded  1 chat m, ▶ 2 chat m" in lines
+    assert "  now       1 chat m" in lines
+    prune = "agentreplay prune test_it.py::test_it"
+    assert lines[-3] == f"  If the run should ask for less now, drop the rest offline: {prune}"
+    assert lines[-2] == f"  Or record again: {AGAIN}"
     assert lines[-1] == "  Or allow it: @pytest.mark.agent_cassette(unplayed='warn')"
+
+
+MANY_KINDS = """
+import pytest
+from agent import CLIENT, URL, ask, get
+from pytest_agentreplay import recorded_tool
+
+@recorded_tool
+def weather(city):
+    return "dry"
+
+@pytest.mark.agent_cassette
+def test_it():
+    ask("alpha")
+    weather("Paris")
+    get("/prices?of=tea")
+    CLIENT.post(URL.replace("chat/completions", "rerank"), json={"query": "tea", "messages": [{"content": "x"}]})
+    ask("a long story: " + "on and on " * 40)
+    ask("gamma\\nand delta")
+"""
+
+
+def test_each_unplayed_step_is_told_by_what_it_asked(suite: Suite, provider: Provider) -> None:
+    report = replayed(suite, provider, recorded=MANY_KINDS, now=MANY_KINDS.partition('    weather("P')[0])
+
+    check_form(report)
+    steps = [line for line in report.splitlines() if line.startswith("    step ")]
+    told = {line.partition(": ")[2] for line in steps}
+    assert len(steps) == 5
+    assert {
+        'tool weather (call) with {"city": "Paris"}',
+        "GET /prices (call) to http://127.0.0.1/prices?of=tea",
+        'POST /v1/rerank (call) with {"query": "tea", "messages": [{"content": "x"}]}',
+        "chat m (call) says user: gamma and delta",
+    } <= told
+    assert [line for line in steps if "says user: a long story: on and on" in line and line.endswith("…")]
 
 
 def test_a_failure_shows_the_report_alone(suite: Suite, provider: Provider) -> None:
@@ -167,6 +208,38 @@ def test_a_failure_shows_the_report_alone(suite: Suite, provider: Provider) -> N
     assert "Traceback" not in shown
     assert "site-packages" not in shown
     assert "pytest_agentreplay/" not in shown
+
+
+RESULTS = """
+import pytest
+from agent import ask
+
+RESULTS = [{"role": "tool", "tool_call_id": f"call_{city}", "content": f"dry in {city}"} for city in CITIES]
+
+@pytest.mark.agent_cassette
+def test_it():
+    ask("how is it?", *RESULTS)
+"""
+
+
+def test_tool_results_in_another_order_are_told_by_their_places(suite: Suite, provider: Provider) -> None:
+    report = replayed(
+        suite,
+        provider,
+        recorded=RESULTS.replace("CITIES", "('Rome', 'Oslo', 'Lima')"),
+        now=RESULTS.replace("CITIES", "('Oslo', 'Lima', 'Rome')"),
+    )
+
+    check_form(report)
+    lines = report.splitlines()
+    at = lines.index("  what changed, recorded → now:")
+    assert lines[at + 1 : at + 6] == [
+        "    order",
+        "      $.messages",
+        "        the same elements in another order: [1] → [3]",
+        '        [1] was: {"role": "tool", "tool_call_id": "call_Rome", "content": "dry in Rome"}',
+        "",
+    ]
 
 
 CHANGES = [
@@ -375,7 +448,9 @@ def test_the_next_command_for_an_unfinished_recording_of_a_shared_fixture_works_
     before = suite.run("--record-mode=rewrite", "test_it.py::test_it")
     suite.write(SHARED.format(setup="hi", teardown=""))
 
-    [line] = [line for line in before.outlines if "unfinished recording kept: " in line and "fixture.shared" in line]
+    [line] = [
+        line for line in before.outlines if "recording of a failing test kept: " in line and "fixture.shared" in line
+    ]
     command = line.rpartition("to go on from it: ")[2]
     done = suite.pytester.run("sh", "-c", command)
 

@@ -146,7 +146,6 @@ def written(body: str, *, word: str) -> str:
     return f"{HEAD}\nWORD = {word!r}\n\ndef test_it():\n{inner}\n"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("body", [pytest.param(body, id=name.replace(" ", "-")) for name, body in HIDDEN.items()])
 def test_it_fails_the_test_behind(suite: Suite, provider: Provider, body: str) -> None:
     suite.write(written(body, word="hello"))
@@ -161,6 +160,102 @@ def test_it_fails_the_test_behind(suite: Suite, provider: Provider, body: str) -
     assert report.startswith("ReplayDivergenceError: Request changed: call 1 ")
     assert '        recorded: "hello"' in report
     assert '        now:      "goodbye"' in report
+
+
+@pytest.mark.parametrize("body", [HIDDEN["a thread"], HIDDEN["a thread in a thread"]], ids=["a-thread", "in-a-thread"])
+def test_what_a_thread_ends_with_is_told_as_the_failure_and_not_again(
+    suite: Suite, provider: Provider, body: str
+) -> None:
+    suite.write(written(body, word="hello"))
+    suite.record()
+    provider.stop()
+    suite.write(written(body, word="goodbye"))
+
+    result = suite.run_apart()
+
+    result.assert_outcomes(failed=1, warnings=0)
+    assert result.stdout.str().count("$.messages[0].content") == 1
+    assert "Exception in thread" not in result.stdout.str() + result.stderr.str()
+
+
+OTHERS = {
+    "an error of its own": """
+        def work():
+            raise KeyError("mine")
+    """,
+    "an error that the stop was turned into": """
+        def work():
+            try:
+                ask(WORD)
+            except BaseException as error:
+                raise KeyError("mine") from error
+    """,
+    "a stop that no test has met": """
+        def work():
+            raise ReplayStop("mine")
+    """,
+}
+
+
+@pytest.mark.parametrize("work", [pytest.param(work, id=name.replace(" ", "-")) for name, work in OTHERS.items()])
+def test_what_else_a_thread_ends_with_is_told_as_ever(suite: Suite, provider: Provider, work: str) -> None:
+    started = """
+        from pytest_agentreplay.errors import ReplayStop
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    """
+    suite.write(written(work.rstrip() + started, word="hello"))
+
+    result = suite.run_apart()
+
+    assert "PytestUnhandledThreadExceptionWarning" in result.stdout.str()
+    assert "mine" in result.stdout.str()
+
+
+LATE = """
+import threading
+
+import pytest
+from agent import ask
+
+ASKED = threading.Event()
+
+
+def work():
+    try:
+        ask(WORD)
+    finally:
+        ASKED.set()
+
+
+class Reporter:
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call":  # between the end of the call and the teardown
+            thread.start()
+            ASKED.wait(5)
+            thread.join()
+
+
+@pytest.mark.agent_cassette(unplayed="ignore")
+def test_it(request):
+    global thread
+    ask("before")
+    thread = threading.Thread(target=work)
+    request.config.pluginmanager.register(Reporter())
+"""
+
+
+def test_what_a_thread_meets_between_the_call_and_the_teardown_fails_the_test(suite: Suite, provider: Provider) -> None:
+    suite.write(LATE.replace("WORD", '"hello"'))
+    suite.record()
+    provider.stop()
+    suite.write(LATE.replace("WORD", '"goodbye"'))
+
+    result = suite.run_apart()
+
+    result.assert_outcomes(passed=1, errors=1, warnings=0)
+    result.stdout.fnmatch_lines(["ReplayDivergenceError: Request changed: call 2 *"])
 
 
 def test_later_requests_fail_at_once_with_the_same_report(suite: Suite, provider: Provider) -> None:

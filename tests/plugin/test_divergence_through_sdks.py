@@ -146,7 +146,9 @@ def test_a_changed_system_prompt_stops_the_test_after_one_call(
         '        now:      "be terse"',
     ]
     assert "  cassette  cassettes/test_it/test_it.jsonl" in lines
-    assert any(line.startswith("  called    sdk.py:") for line in lines)
+    [called] = [line for line in lines if line.startswith("  called    ")]
+    assert called.startswith("  called    test_it.py:")
+    assert " > sdk.py:" in called
     assert lines[-1].endswith("pytest test_it.py::test_it --record-mode=rewrite")
     assert len(lines) <= 60
     assert all(len(line) <= 100 for line in lines)

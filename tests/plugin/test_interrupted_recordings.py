@@ -57,8 +57,9 @@ def test_none_fails_naming_the_unfinished_recording(unfinished: Suite, provider:
 
     report = failure(result)
     assert report.startswith("ReplayDivergenceError: No cassette: ")
-    assert "cassettes/test_it/test_it.partial.jsonl" in report
-    assert "pytest test_it.py::test_it --record-mode=once" in report
+    assert "  partial   cassettes/test_it/test_it.partial.jsonl" in report.splitlines()
+    again = "pytest test_it.py::test_it --record-mode=once"
+    assert report.endswith(f"  Resume it (what it holds is not asked again): {again}")
     assert provider.questions == []
 
 
@@ -120,7 +121,9 @@ def test_a_failing_rewrite_leaves_the_good_cassette(suite: Suite) -> None:
 
     assert "AssertionError: mine" in failure(result)
     assert suite.cassette().read_bytes() == before
-    result.stdout.fnmatch_lines(["*unfinished recording kept: cassettes/test_it/test_it.partial.jsonl (1 exchange)*"])
+    [kept] = said(result)
+    again = "pytest test_it.py::test_it --record-mode=new_episodes"
+    assert kept == f"  recording of a failing test kept: {PARTIAL} (1 exchange); to go on from it: {again}"
 
 
 @pytest.mark.parametrize("ending", ["self.fail('mine')", "self.skipTest('mine')"])
@@ -208,6 +211,34 @@ def failing_at(text: str, answer: Answer, *, times: int = 99) -> Callable[[Seen]
     """Return a provider that fails at a question, so many times, and answers all else."""
     left = iter([answer] * times)
     return lambda seen: next(left, echo(seen)) if text in seen.json()["messages"][-1]["content"] else echo(seen)
+
+
+@pytest.mark.parametrize(
+    ("first", "remedy"),
+    [
+        ("two", "Resume it (what it holds is not asked again, but for the failures that it ends in): pytest "),
+        ("one", "Record it (all that this holds has failed, and is asked again): pytest "),
+    ],
+)
+def test_none_says_which_part_of_an_unfinished_recording_is_asked_again(
+    suite: Suite, provider: Provider, first: str, remedy: str
+) -> None:
+    provider.respond = failing_at(first, BROKEN)
+    write(suite, "one", "two")
+    suite.run("--record-mode=once").assert_outcomes(failed=1)
+    provider.stop()
+
+    report = failure(suite.run())
+
+    assert report.splitlines()[-1].startswith(f"  {remedy}")
+
+
+def test_none_fails_on_an_unfinished_recording_that_cannot_be_read(unfinished: Suite) -> None:
+    unfinished.cassette("test_it/test_it.partial.jsonl").write_text('{"kind":"run.start"}\n{}\n{}\n', encoding="utf-8")
+
+    report = failure(unfinished.run())
+
+    assert report.endswith("  Record it: pytest test_it.py::test_it --record-mode=once")
 
 
 def test_what_failed_at_the_end_of_an_unfinished_recording_is_asked_again(suite: Suite, provider: Provider) -> None:
@@ -309,6 +340,6 @@ def test_an_answer_of_a_failing_end_is_asked_for_again_unless_it_is_about_the_re
 
     result = suite.run("--record-mode=new_episodes")
 
-    assert f"unfinished recording kept: {PARTIAL}" in said(failing)[-1]
+    assert f"kept: {PARTIAL}" in said(failing)[-1]
     assert provider.questions == (["two"] if is_asked_again else [])
     result.assert_outcomes(passed=is_asked_again, failed=not is_asked_again)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from pytest_agentreplay.cassette import load_cassette, lock_cassette
 from pytest_agentreplay.cli import main
 from tests.support.openai import completion
-from tests.support.suite import Provider, Suite
+from tests.support.suite import Provider, Suite, failure
 from tests.support.tapes import OPENAI, Told, chat, write_cassette, write_partial
 
 MANY = """
@@ -278,6 +279,55 @@ def test_one_test_alone_says_nothing_about_the_cassettes_of_others(
     assert code == 0
     assert capfd.readouterr().out == "nothing to prune\n"
     assert contents(written) == before
+
+
+LESS = """
+import pytest
+from agent import ask
+
+{config}
+
+@pytest.mark.agent_cassette{marker}
+@pytest.mark.parametrize("word", ["a b"])
+def test_it(word):
+    ask("one")
+    ask(word)
+    ask("three")
+
+@pytest.mark.agent_cassette
+def test_later():
+    ask("later")
+"""
+
+
+@pytest.mark.parametrize(
+    ("marker", "config"),
+    [
+        ("", ""),
+        ("(unplayed='fail')", ""),
+        ("", "@pytest.fixture(scope='session')\ndef agent_config(): return {'unplayed': 'fail'}"),
+    ],
+    ids=["default", "marker", "fixture"],
+)
+def test_the_command_of_an_unplayed_report_drops_what_one_test_left(
+    suite: Suite, provider: Provider, capfd: pytest.CaptureFixture[str], marker: str, config: str
+) -> None:
+    suite.write(LESS.format(marker=marker, config=config))
+    suite.record()
+    provider.stop()
+    suite.write(
+        LESS.format(marker=marker, config=config).replace("    ask(word)\n", "").replace('ask("later")', "pass")
+    )
+    later = suite.cassette("test_it/test_later.jsonl").read_bytes()
+    report = failure(suite.run(), "test_it[a b]")
+    command = next(line for line in report.splitlines() if ": agentreplay prune " in line).partition(": ")[2]
+
+    code = main(shlex.split(command)[1:])
+
+    assert command == "agentreplay prune 'test_it.py::test_it[a b]'"
+    assert (code, capfd.readouterr().out.splitlines()[-1].endswith("step 2, not played")) == (1, True)
+    suite.run("-k", "test_it and b").assert_outcomes(passed=1, deselected=1)
+    assert suite.cassette("test_it/test_later.jsonl").read_bytes() == later
 
 
 def test_a_suite_that_runs_on_several_workers_is_pruned_all_the_same(

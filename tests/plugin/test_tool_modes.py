@@ -296,7 +296,7 @@ def test_a_tool_that_was_never_recorded_is_reported_as_such(tools: Suite) -> Non
 
     assert "Additional tool call: call 3 is not in the recording." in report
     assert '  asked     tool book({"city": "Oslo"})' in report
-    assert "  nearest   nothing recorded is left to compare with" in report
+    assert "  nearest   none: no recorded call of book is left" in report
 
 
 def test_a_call_more_than_recorded_is_reported_as_exhausted(tools: Suite) -> None:

@@ -199,7 +199,8 @@ def said(result: pytest.RunResult) -> list[str]:
     """Return our lines of a run's output, the header's aside."""
     lines = result.outlines
     start = next(index for index, line in enumerate(lines) if line.startswith("collected "))
-    return [line for line in lines[start:] if line.startswith(("agent cassettes:", "  recorded", "  unfinished"))]
+    ours = ("agent cassettes:", "  recorded", "  recording", "  unfinished")
+    return [line for line in lines[start:] if line.startswith(ours)]
 
 
 def effects(suite: Suite) -> list[str]:

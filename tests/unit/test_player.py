@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agentreplay.divergence import Unfinished
 from pytest_agentreplay.errors import ReplayDivergenceError, StrayRequestError
 from pytest_agentreplay.player import MemoryTape, Player, Serve, Ticket, recorded_for
 from pytest_agentreplay.reader import HttpRequest, Reader
@@ -324,10 +325,10 @@ def test_a_request_without_a_cassette_says_how_to_record_one() -> None:
 
 
 def test_a_request_with_an_unfinished_recording_names_it() -> None:
-    error = Run(_player(make_reader(), partial="test_it.partial.jsonl")).divergence(chat(user("a")))
+    error = Run(_player(make_reader(), partial=Unfinished("test_it.partial.jsonl", held=1))).divergence(chat(user("a")))
 
     assert error.kind == "missing-cassette"
-    assert "test_it.partial.jsonl" in str(error)
+    assert "  partial   test_it.partial.jsonl" in str(error)
 
 
 def test_every_kind_of_divergence_has_a_report_of_its_own_within_bounds() -> None:
@@ -354,7 +355,7 @@ def test_every_kind_of_divergence_has_a_report_of_its_own_within_bounds() -> Non
     for error in errors:
         lines = str(error).splitlines()
         assert len(lines) <= 60
-        assert all(len(line) <= 100 or "pytest " in line for line in lines)
+        assert all(len(line) <= 100 or "pytest " in line or "agentreplay " in line for line in lines)
         assert "--record-mode=" in lines[-1] or "unplayed=" in lines[-1]
 
 
@@ -409,7 +410,9 @@ def test_steps_that_nothing_asked_for_are_named() -> None:
     assert error.kind == "unplayed"
     assert replay.player.unplayed(["setup", "call"]) == [0, 2]
     assert "2 recorded steps were not asked for" in str(error)
-    assert "step 1: chat m (setup)" in str(error)
+    assert "step 1: chat m (setup) says user: a\n" in str(error)
+    assert "step 3: chat m (setup) says user: c\n" in str(error)
+    assert "  recorded  ▶ 1 chat m, 2 chat m, 3 chat m\n  now       1 chat m\n" in str(error)
 
 
 def test_steps_are_judged_by_the_phase_they_were_recorded_in() -> None:

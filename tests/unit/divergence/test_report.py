@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.divergence import (
     Change,
     Scene,
+    Unfinished,
     find_changes,
     report_changed,
     report_missing,
@@ -98,9 +99,9 @@ def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_comman
         report_order(SCENE, asked="POST https://a/", expected="POST https://b/ (3 messages)"),
         report_order(SCENE, asked="POST https://a/", expected=None),
         report_missing(SCENE, asked="POST https://a/"),
-        report_missing(SCENE, asked="POST https://a/", partial="a.partial.jsonl"),
-        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"], phase="call"),
-        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"] * 12, phase="teardown"),
+        report_missing(SCENE, asked="POST https://a/", partial=Unfinished("a.partial.jsonl")),
+        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"], count=1, phase="call"),
+        report_unplayed(SCENE, unplayed=["step 3: chat m (call)"] * 12, count=12, phase="teardown"),
     ]
 
     titles = [report.splitlines()[0] for report in reports]
@@ -126,6 +127,24 @@ def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_comman
     assert "unplayed='warn'" in reports[9]
 
 
+@pytest.mark.parametrize(
+    ("held", "failed", "remedy"),
+    [
+        (2, 0, "Resume it (what it holds is not asked again)"),
+        (1, 2, "Resume it (what it holds is not asked again, but for the failures that it ends in)"),
+        (0, 2, "Record it (all that this holds has failed, and is asked again)"),
+        (0, 0, "Record it"),
+    ],
+)
+def test_what_becomes_of_an_unfinished_recording_is_said_by_what_it_holds(held: int, failed: int, remedy: str) -> None:
+    partial = Unfinished("a.partial.jsonl", held=held, failed=failed)
+
+    lines = report_missing(SCENE, asked="POST https://a/", partial=partial).splitlines()
+
+    assert "  partial   a.partial.jsonl" in lines
+    assert lines[-1] == f"  {remedy}: pytest tests/test_agent.py::test_refund --record-mode=once"
+
+
 def test_the_absent_is_told_from_null_and_from_text() -> None:
     report = _changed(Change("$.a", ABSENT, None, "body"), Change("$.b", "(absent)", ABSENT, "body"))
 
@@ -135,6 +154,21 @@ def test_the_absent_is_told_from_null_and_from_text() -> None:
         'recorded: "(absent)"',
         "now:      (absent)",
     ]
+
+
+def test_elements_in_another_order_are_told_in_two_lines_whatever_they_hold() -> None:
+    before = [{"content": f"{number} " * 100} for number in range(9)]
+    after = before[::-1]
+
+    lines = _changed(*find_changes(_form({"messages": before}), _form({"messages": after}))).splitlines()
+
+    at = lines.index("      $.messages")
+    assert lines[at - 1] == "    order"
+    moved = "[1] → [7], [2] → [6], [3] → [5], [5] → [3], … and 3 more"
+    assert lines[at + 1] == f"        the same elements in another order: {moved}"
+    assert lines[at + 2].startswith('        [1] was: {"content": "1 1 1 1')
+    assert lines[at + 3] == ""
+    assert max(map(len, lines[: at + 3])) <= 100
 
 
 def test_a_long_value_is_cut_around_its_first_difference_with_its_length() -> None:
@@ -185,6 +219,21 @@ def test_a_place_far_into_the_run_is_shown_with_what_is_around_it() -> None:
     assert "  now       … 48 chat m47, 49 chat m48, 50 chat m49, ▶ 51 chat m50" in report
 
 
+def test_a_place_beyond_the_end_of_the_recording_is_shown_with_the_end() -> None:
+    report = _changed(scene=Scene(test="t", cassette="c", recorded=("a", "b", "c", "d"), now=("a",) * 10, place=9))
+
+    assert "  recorded  … 2 b, 3 c, 4 d\n" in report
+    assert "  now       … 7 a, 8 a, 9 a, ▶ 10 a\n" in report
+
+
+def test_of_a_run_that_is_over_the_recording_alone_is_marked() -> None:
+    scene = Scene(test="t", cassette="c", recorded=("a", "b", "c"), now=("a", "c"), place=1, is_over=True)
+
+    report = report_unplayed(scene, unplayed=["step 2: b (call)"], count=1, phase="call")
+
+    assert "  recorded  1 a, ▶ 2 b, 3 c\n  now       1 a, 2 c\n" in report
+
+
 def test_a_test_whose_name_a_shell_would_change_is_quoted() -> None:
     report = report_missing(Scene(test="test_a.py::test_b[x y-$HOME]", cassette="c"), asked="GET https://a/")
 
@@ -220,7 +269,7 @@ def test_a_report_keeps_to_its_bounds_whatever_calls_and_values_hold(names: list
     reports = [
         _changed(*changes, scene=scene, asked="POST https://a/" + "b" * 300),
         report_order(scene, asked="x" * 300, expected="y" * 300),
-        report_unplayed(scene, unplayed=["z" * 300] * 50, phase="call"),
+        report_unplayed(scene, unplayed=["pytest " * 50] * 50, count=50, phase="call"),
     ]
 
     assert all(map(_is_within_bounds, reports))
