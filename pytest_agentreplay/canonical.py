@@ -62,6 +62,7 @@ _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 _DEEPEST = 400
 _EXACT_LIMIT = 2**53
+_SIMPLE = frozenset({str, int, bool, type(None)})
 
 
 def parse_json(data: bytes) -> Any:
@@ -148,14 +149,20 @@ def read_canonical(data: bytes) -> tuple[bytes, Any]:
     Raises what :func:`parse_json` does.
     """
     value, is_plain = parse_document(data)
+    if is_plain and _is_simple(value):  # as the arguments of most calls are
+        ordered = dict(sorted(value.items()))
+        return orjson.dumps(ordered), ordered
     canonical = canonical_json(value)
-    if is_plain and write_json(value) == canonical:  # nothing but its spaces was out of order
-        return canonical, value
     try:
         ordered, is_plain = parse_document(canonical)
     except ValueError:  # integers that no double can hold have a suffix there
         ordered, is_plain = None, False
     return canonical, ordered if is_plain else parse_json(write_sorted(value))
+
+
+def _is_simple(value: Any) -> bool:
+    """Return whether the fast writer writes an object as it should, but for the order of its keys."""
+    return type(value) is dict and _SIMPLE.issuperset(map(type, value.values())) and "".join(value).isascii()
 
 
 def _has_careful_number(data: bytes) -> bool:

@@ -21,7 +21,7 @@ the test where that is not the call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -49,16 +49,14 @@ _PLACE = {"kind", "lane", "phase", "parent", "timing", "rank", "tool_use_id"}
 class Event(dict[str, Any]):
     """One event as plain values."""
 
-    __slots__ = ("_step",)
-
-    def __init__(self, values: Mapping[str, Any], *, step: Entry | ToldCall | None = None) -> None:
-        super().__init__(values)
-        self._step = step
+    __slots__ = ("told_by",)
+    told_by: Entry | ToldCall  # what of the tape says so; an event of the run itself has none
 
     @property
     def step(self) -> Entry | None:
         """The step of the tape that it tells of, ``None`` for the run itself."""
-        return self._step.as_step() if isinstance(self._step, ToldCall) else self._step
+        told_by = getattr(self, "told_by", None)
+        return told_by.as_step() if isinstance(told_by, ToldCall) else told_by
 
 
 def event_stream(
@@ -92,7 +90,9 @@ class _Stream:
             place = self._place(happened.step)
             told = self._of_moment(happened) if isinstance(happened, Moment) else self._of_deed(happened)
             for kind, values in told:
-                yield Event({"event": kind, **place, **values}, step=happened.step)
+                event = Event({"event": kind, **place, **values})
+                event.told_by = happened.step
+                yield event
 
     def _place(self, step: Entry | ToldCall) -> _Plain:
         place = {}
@@ -218,7 +218,8 @@ def _with_more(event: Event, names: list[str], dialects: Dialects) -> Event:
     if step is None or event["event"] == "user":
         return event
     found = {name: _more(event, step, name, dialects) for name in names}
-    return Event({**event, **_told(found)}, step=step)
+    event.update(_told(found))
+    return event
 
 
 def _more(event: Event, step: Entry, name: str, dialects: Dialects) -> Any:
