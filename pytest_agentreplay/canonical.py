@@ -149,6 +149,7 @@ def read_canonical(data: bytes) -> tuple[bytes, Any]:
     Raises what :func:`parse_json` does.
     """
     value, is_plain = parse_document(data)
+    ordered: Any
     if is_plain and _is_simple(value):  # as the arguments of most calls are
         ordered = dict(sorted(value.items()))
         return orjson.dumps(ordered), ordered
