@@ -35,6 +35,12 @@ from pytest_agentreplay.redact import Redactor, find_leak
 
 __all__ = ["Recording", "lock_cassette", "write_cassette"]
 
+# What to do about a secret that redaction did not reach.
+_UNKNOWN = (
+    "Redact it with redact_patterns, redact_headers or redact_json, in the ini file agent_redact_patterns and so on."
+)
+_LOADED_LATE = "It was set after it had been used: set the variable before the first request or call that holds it."
+
 
 class Recording:
     """A cassette being written.  Thread-safe; nothing is on disk before the first exchange.
@@ -154,8 +160,7 @@ class Recording:
                 raise SecretLeakError(
                     f"{what} was not recorded: {leak.rule} is left in {place} at {leak.path}.\n"
                     f"  The steps before it are kept in {self.partial}.\n"
-                    "  Redact it with redact_patterns, redact_headers or redact_json, "
-                    "in the ini file agent_redact_patterns and so on."
+                    f"  {_LOADED_LATE if leak.is_of_variable else _UNKNOWN}"
                 )
 
     def _close_file(self) -> None:

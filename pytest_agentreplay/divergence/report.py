@@ -38,6 +38,11 @@ _LONGEST_VALUE = 240
 _RULE = "ignore=["
 _ALLOWED = "unplayed='warn'"
 _UNHEARD = "unplayed='ignore'"
+_OF_VARIABLE = re.compile(r"\[redacted:env-(\w+)\]")
+_ONLY_REDACTED = [
+    "  differs   in what is redacted alone: a variable of the environment holds a value that was recorded",
+    "            in clear; unset it as it was while recording, or record again",
+]
 _TO_COPY = ("pytest ", "agentreplay ", "record_mode=", "unplayed=", _RULE)
 
 
@@ -128,7 +133,8 @@ def report_changed(
 ) -> str:
     """Return the report of a request, or of what ``noun`` says, that the recording does not know.
 
-    Without ``changes`` nothing was left to compare it with: no ``noun``, or none of what is named more closely.
+    Without ``nearest`` nothing was left to compare it with: no ``noun``, or none of what is named more closely.
+    Without ``changes`` the two are the same under the rules of now, which redact something that was recorded in clear.
     ``says`` is what the request ends in.  ``exhausted`` is how often the same request was recorded, when it was and
     every answer has been given; ``served`` says what it was answered all the same.
     """
@@ -136,13 +142,13 @@ def report_changed(
         times = f"{exhausted} {'was' if exhausted == 1 else 'were'} recorded"
         title = f"Recording exhausted: wants call {exhausted + 1} of a {noun}, only {times}."
     else:
-        what = f"{noun.capitalize()} changed" if changes else f"Additional {noun}"
+        what = f"{noun.capitalize()} changed" if nearest else f"Additional {noun}"
         title = f"{what}: call {scene.place + 1} is not in the recording."
-    body = _asked_lines(asked, says if exhausted or not changes else None)
-    if changes and not exhausted:
+    body = _asked_lines(asked, says if exhausted or not nearest else None)
+    if nearest and not exhausted:
         body += [f"  nearest   {nearest}, {min(alike, 0.99):.0%} alike"]
         body += [f"  served    {served}"] if served else []
-        body += ["", *_change_lines(changes, scene.words)]
+        body += ["", *_change_lines(changes, scene.words)] if changes else _ONLY_REDACTED
     elif not exhausted:
         body += [f"  nearest   none: no recorded {compared_with or noun} is left"]
     return _assemble(title, scene, body=body, advice=_rewrite(scene, "If the change is meant"))
@@ -253,6 +259,7 @@ def _one_change(change: Change, words: Words) -> list[str]:
     lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
     if change.path == "url" and _host_of(change.recorded) != _host_of(change.now):
         lines.append("        another address: is a base URL, such as OPENAI_BASE_URL, set as it was while recording?")
+    lines += _hidden_lines(recorded, now)
     volatile = volatile_kind(change)
     if volatile and change.path.startswith("$"):  # rules reach into JSON bodies alone
         kind, pattern = volatile
@@ -260,6 +267,13 @@ def _one_change(change: Change, words: Words) -> list[str]:
         literal = f'r"{rule}"' if '"' not in rule else repr(rule)
         lines += [f"        looks like {kind}; to let it vary:", f"          {words.vary(literal)}"]
     return lines
+
+
+def _hidden_lines(recorded: str, now: str) -> list[str]:
+    """Return which variables of the environment hid a value while recording that they do not hide now."""
+    names = sorted(set(_OF_VARIABLE.findall(recorded)) - set(_OF_VARIABLE.findall(now)))
+    advice = "set it as it was while recording, before the first request: in a fixture, say"
+    return [f"        {name} hid a value then and does not now: {advice}" for name in names]
 
 
 def _moved_lines(change: Change) -> list[str]:

@@ -39,14 +39,11 @@ class Reader:
         self.rules = rules
         names = {"content-type", "content-encoding", *HASHED_HEADERS, *rules.match_headers}
         self.wanted_headers = frozenset(names)
-        self._heads: dict[Any, Head] = {}
-        self._elements = Elements(rules)
-        self._fields: dict[Any, Fields] = {}
-        self._keys: dict[str, str] = {}
+        self._forget()
 
     def read(self, request: HttpRequest) -> Asked:
         """Return what a request is known by.  Never raises for anything a client can send."""
-        self.rules.redactor.look()
+        self._look()
         head = self._head(request.method, request.url, request.headers)
         content = decode_content(request.content, request.headers)
         if content and may_be_json(head.media_type, content):
@@ -61,6 +58,7 @@ class Reader:
 
     def reread(self, request: Request, messages: Mapping[str, Any]) -> Asked:
         """Return what a recorded request is known by under this reader's rules."""
+        self._look()
         head = self._head(request.method, request.url, tuple(request.headers.items()))
         if isinstance(request.body, JsonBody):
             return self._reread_json(head, request.body, messages)
@@ -77,13 +75,13 @@ class Reader:
 
     def redact_value(self, value: Any) -> Any:
         """Return a JSON value, as of a tool's call, without secrets."""
-        self.rules.redactor.look()
+        self._look()
         return self.rules.redactor.value(value)
 
     def redact_response(self, response: Response) -> Response:
         """Return an answer without secrets; cuts that fell inside what was replaced move to its end."""
+        self._look()
         redactor = self.rules.redactor
-        redactor.look()
         headers = tuple((name, redactor.header(name, value)) for name, value in response.headers)
         content = redactor.content(response.content, media_type=media_type_of(headers))
         cuts = response.cuts if content is response.content else moved_cuts(response, content)
@@ -115,12 +113,28 @@ class Reader:
         value = {key: element for key, element in value.items() if element is not None}
         return apply_rules(value, rules=(*normal.paths, *self.rules.ignore))
 
+    def _look(self) -> None:
+        """Take in the secrets of the environment; what was read without one of them is read anew."""
+        self.rules.redactor.look()
+        if self.rules.redactor.environment.pairs is not self._pairs:
+            self._forget()
+
+    def _forget(self) -> None:
+        # Others instead of empty ones: what a thread is reading under fewer secrets goes into those.
+        pairs = self.rules.redactor.environment.pairs
+        self._heads: dict[Any, Head] = {}
+        self._elements = Elements(self.rules)
+        self._fields: dict[Any, Fields] = {}
+        self._keys: dict[str, str] = {}
+        self._pairs = pairs
+
     def _head(self, method: str, url: str, headers: tuple[tuple[str, str], ...]) -> Head:
         key = (method, url, headers)
-        found = self._heads.get(key)
+        heads = self._heads
+        found = heads.get(key)
         if found is None:
             kept = normal_headers(headers, also=self.rules.match_headers)
-            found = self._heads[key] = self._make_head(method.upper(), url, kept)
+            found = heads[key] = self._make_head(method.upper(), url, kept)
         return found
 
     def _make_head(self, method: str, url: str, kept: dict[str, str]) -> Head:
@@ -207,9 +221,10 @@ class Reader:
 
     def _key(self, key: str) -> str:
         """Return the key of an array, redacted."""
-        found = self._keys.get(key)
+        keys = self._keys
+        found = keys.get(key)
         if found is None:
-            found = self._keys[key] = self.rules.redactor.text(key)
+            found = keys[key] = self.rules.redactor.text(key)
         return found
 
     def _replaced_whole(self, candidates: Iterable[Dialect]) -> frozenset[str]:
@@ -219,13 +234,14 @@ class Reader:
 
     def _rest(self, rest: dict[str, Any], *, normal: NormalRules, known: bytes) -> Fields:
         key = (normal.name, known)
-        found = self._fields.get(key)
+        fields = self._fields
+        found = fields.get(key)
         if found is None:
             values = self.rules.redactor.value(rest)
             present = {name: entry for name, entry in values.items() if entry is not None}
             final = apply_rules(present, rules=(*normal.paths, *self.rules.ignore))
             encoded = {name: canonical.canonical_json(entry) for name, entry in final.items()}
-            found = self._fields[key] = Fields(values=values, canonical=encoded)
+            found = fields[key] = Fields(values=values, canonical=encoded)
         return found
 
 

@@ -30,6 +30,11 @@ class Leak:
     rule: str
     path: str
 
+    @property
+    def is_of_variable(self) -> bool:
+        """Whether it is what a variable of the environment holds."""
+        return self.rule.startswith("[redacted:env-")
+
 
 def find_leak(value: Any, redactor: Redactor) -> Leak | None:
     """Return the first secret left in a JSON value, or ``None``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
@@ -60,7 +60,7 @@ class Redactor:
     rules: tuple[_Rule, ...]
     headers: frozenset[str]
     json_names: frozenset[str]
-    environment: EnvironmentSecrets
+    environment: EnvironmentSecrets = field(compare=False)
 
     def look(self) -> None:
         """Take in the secrets that have been set in the environment since: before each exchange."""

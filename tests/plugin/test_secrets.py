@@ -320,3 +320,70 @@ def test_a_key_that_is_set_while_the_suite_runs_is_not_written(
     suite.run().assert_outcomes(passed=1)
     assert value.encode() not in written(suite)
     assert b"[redacted:env-LATE_API_KEY]" in written(suite)
+
+
+LOGGED_IN = """
+import os
+import pytest
+from agent import ask
+from pytest_agentreplay import recorded_tool
+
+TOKEN = "wbcd1234efgh5678ijkl"
+
+@recorded_tool
+def connect(key="none"):
+    os.environ["SESSION_TOKEN"] = TOKEN
+
+@pytest.mark.agent_cassette
+def test_it():
+    connect(KEY)
+    ask("log in with " + TOKEN)
+"""
+
+
+def test_a_report_names_the_variable_that_a_recorded_tool_no_longer_sets(
+    suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSION_TOKEN", "")
+    provider.respond = echo
+    suite.write(LOGGED_IN.replace("KEY", ""))
+    suite.record().assert_outcomes(passed=1)
+    monkeypatch.setenv("SESSION_TOKEN", "")
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*SESSION_TOKEN hid a value then and does not now: set it as it was while recording*"])
+
+
+def test_a_variable_that_is_set_to_what_was_used_already_stops_the_recording_and_says_what_to_do(
+    suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSION_TOKEN", "")
+    provider.respond = echo
+    suite.write(LOGGED_IN.replace("KEY", "TOKEN"))
+
+    result = suite.run("--record-mode=once")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*It was set after it had been used: set the variable before the first request or call*"]
+    )
+    assert b"wbcd1234efgh5678ijkl" not in b"".join(p.read_bytes() for p in suite.path.rglob("*.jsonl"))
+
+
+def test_a_report_says_that_only_redaction_differs(
+    suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSION_TOKEN", "")
+    provider.respond = echo
+    suite.write(LOGGED_IN.replace("    connect(KEY)\n", ""))
+    suite.record().assert_outcomes(passed=1)
+    monkeypatch.setenv("SESSION_TOKEN", "wbcd1234efgh5678ijkl")
+
+    result = suite.run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*Request changed: call 1 *", "*nearest   chat m, *", "*differs   in what is redacted alone*"]
+    )

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.divergence import find_changes
 from pytest_agentreplay.payloads import cut
-from pytest_agentreplay.reader import HttpRequest, Reader
+from pytest_agentreplay.reader import HttpRequest, Reader, rule_set_for
 from pytest_agentreplay.records import Response
+from pytest_agentreplay.redact import redactor_for
 from tests.unit.documents import any_json, changed_somewhere, is_same, places, spelled
-from tests.unit.making import CHAT, JSON, chat, conversation, make_reader, post, user
+from tests.unit.making import CHAT, DIALECTS, JSON, chat, conversation, make_reader, post, user
 
 GENERIC = "https://api.example.com/v1/thing"
 MESSAGES = "https://api.anthropic.com/v1/messages"
@@ -886,3 +887,22 @@ def test_a_message_that_breaks_its_own_format_is_no_message() -> None:
 
     assert asked.kind == "model"
     assert asked.message_at(0) is None
+
+
+def test_what_was_read_before_a_secret_was_known_is_read_anew() -> None:
+    environment: dict[str, str] = {}
+    rules = rule_set_for(DIALECTS, redactor=redactor_for(environment=environment))
+    secret = "first-1234567890"
+    request = post(
+        {"model": "m", "note": secret, secret: [1], "messages": [user(secret)]},
+        url=f"https://api.example.com/v1/chat/completions?a={secret}",
+    )
+    reader = Reader(rules)
+    before = reader.read(request)
+
+    environment["A_TOKEN"] = secret
+    after = reader.read(request)
+
+    assert after.hash == Reader(rules).read(request).hash != before.hash
+    assert secret not in after.request.model_dump_json() + json.dumps(after.messages)
+    assert reader.normal_form(before.request, before.messages) == reader.normal_form(after.request, after.messages)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -18,6 +20,7 @@ from pytest_agentreplay.reader import Reader
 from pytest_agentreplay.records import Response
 from pytest_agentreplay.redact import DEFAULT_HEADERS, SHAPES, Redactor, find_leak, looks_like_key, redactor_for
 from pytest_agentreplay.redact.environment import EnvironmentSecrets
+from pytest_agentreplay.redact.shapes import environment_secrets
 from tests.unit.documents import any_json, any_text, is_same
 from tests.unit.making import make_reader
 
@@ -622,6 +625,51 @@ def test_the_environment_of_the_process_is_looked_at_as_it_is(monkeypatch: pytes
     redactor.look()
 
     assert redactor.text("it is first-1234567890") == "it is [redacted:env-LATE_TOKEN]"
+
+
+def test_a_look_that_meets_another_takes_in_what_that_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment: dict[str, str] = {}
+    secrets = EnvironmentSecrets(environment)
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        entered.set()
+        assert leave.wait(9)
+        return environment_secrets(*args, **kwargs)
+
+    monkeypatch.setattr("pytest_agentreplay.redact.environment.environment_secrets", slow)
+    environment["A_TOKEN"] = "first-1234567890"
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(secrets.look)
+        assert entered.wait(9)
+        second = pool.submit(secrets.look)
+        assert not wait([second], timeout=0.05).done
+        leave.set()
+        first.result(9)
+        second.result(9)
+
+    assert secrets.pairs == (("A_TOKEN", "first-1234567890"),)
+
+
+def test_variables_may_come_and_go_while_they_are_looked_at() -> None:
+    secrets = EnvironmentSecrets(os.environ)
+    is_over = threading.Event()
+
+    def flip() -> None:
+        while not is_over.is_set():
+            for number in range(20):
+                os.environ[f"FLIP_{number}"] = "x"
+            for number in range(20):
+                del os.environ[f"FLIP_{number}"]
+
+    with ThreadPoolExecutor() as pool:
+        flipping = pool.submit(flip)
+        try:
+            for _ in range(300):
+                secrets.look()
+        finally:
+            is_over.set()
+        flipping.result(9)
 
 
 # The last look

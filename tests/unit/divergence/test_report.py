@@ -93,7 +93,7 @@ def test_what_a_request_says_is_cut_whatever_it_says() -> None:
 def test_the_kinds_of_report_have_titles_of_their_own_and_end_in_the_next_command() -> None:
     reports = [
         _changed(Change("$.a", 1, 2, "body")),
-        _changed(),
+        _changed(nearest=None),
         _changed(exhausted=1),
         _changed(exhausted=3),
         report_order(SCENE, asked="POST https://a/", expected="POST https://b/ (3 messages)"),
