@@ -52,7 +52,9 @@ def _command_of(error: Exception) -> str:
 
 
 def _fail(message: str) -> int:
-    typer.echo("agentreplay: " + ". ".join(line.lstrip().rstrip(" .") for line in message.splitlines()), err=True)
+    said = [line.strip().removesuffix(".") for line in message.splitlines()]
+    sentences = [line if line.endswith(("?", "!", ":")) else f"{line}." for line in said[:-1]]
+    typer.echo(" ".join(["agentreplay:", *sentences, *said[-1:]]), err=True)
     return ExitCode.UNUSABLE
 
 

@@ -84,6 +84,9 @@ def _drive(drive: Drive, agent: Callable[[RunPlan], Any], *, as_json: bool) -> E
     except ReplayStop as stop:
         sys.stderr.write(f"{stop}\n")
         return ExitCode.FOUND
+    except SystemExit as ended:  # no result came of it, whatever its code says
+        sys.stderr.write(f"the agent ended by itself: sys.exit({ended.code!r})\n")
+        return ExitCode.CRASHED
     except (ConfigurationError, CassetteError):
         raise
     except Exception as error:

@@ -117,7 +117,8 @@ def _expand(places: Sequence[str], *, with_partials: bool = False) -> tuple[list
             raise ConfigurationError(f"{place}: no cassettes there{beside}; name cassettes, folders of them, or globs")
         paths += found
         passed_over += left
-    return list(dict.fromkeys(paths)), [path for path in dict.fromkeys(passed_over) if path not in paths]
+    chosen = dict.fromkeys(paths)
+    return list(chosen), [path for path in dict.fromkeys(passed_over) if path not in chosen]
 
 
 def _say_passed_over(paths: Sequence[Path]) -> None:

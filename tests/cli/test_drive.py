@@ -113,6 +113,11 @@ def run_changed():
 
 def run_idle():
     return None
+
+
+def run_exit(plan):
+    desk.ask("one")
+    raise SystemExit(0)
 """
 ALLOW = "  Or allow it: {}('run.jsonl', {}, unplayed='warn') from Python"
 AGAIN = "record again: use_cassette('run.jsonl', record_mode='rewrite') in the code that recorded it"
@@ -441,6 +446,15 @@ def test_what_a_function_cannot_be_called_with_is_told_as_the_agents(
 
     assert code == 3
     assert capsys.readouterr().err == "TypeError: run_idle() takes 0 positional arguments but 1 was given\n"
+
+
+def test_an_agent_that_ends_the_process_has_no_result_whatever_its_code_says(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["resume", "driven:run_exit", "run.jsonl"])
+
+    assert code == 3
+    assert capsys.readouterr() == ("", "the agent ended by itself: sys.exit(0)\n")
 
 
 def test_a_tools_recorded_error_that_the_agent_lets_through_is_the_agents(

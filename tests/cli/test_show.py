@@ -418,7 +418,7 @@ def test_what_cannot_be_read_is_one_line_on_stderr(
     ("arguments", "complaint", "command"),
     [
         (["show"], "Missing argument 'TAPE'", "agentreplay show"),
-        (["shwo"], "No such command 'shwo'", "agentreplay"),
+        (["shwo"], "No such command 'shwo'. Did you mean 'show'? See agentreplay --help", "agentreplay"),
         (["show", "a.jsonl", "b.jsonl"], "unexpected extra argument", "agentreplay show"),
         (["show", "--yaml", "a.jsonl"], "No such option", "agentreplay show"),
     ],
@@ -431,7 +431,7 @@ def test_a_command_that_cannot_be_meant_is_one_line_on_stderr(
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
     assert complaint in err
-    assert err.endswith(f". See {command} --help\n")
+    assert err.endswith((f". See {command} --help\n", f"? See {command} --help\n"))
     assert err.count("\n") == 1
 
 
