@@ -122,7 +122,8 @@ class _Stream:
             yield "error", {"message": moment.reply.error}
 
     def _turn(self, moment: Moment) -> _Plain:
-        said = [self._said(message) for message in moment.reply.messages]
+        names = self._names.asked(moment)
+        said = [self._said(message, names) for message in moment.reply.messages]
         turn: _Plain = said[0] if len(said) == 1 else {"choices": said} if said else {}
         ending, response = moment.reply.finish_reason, moment.step.response
         if ending not in _USUAL_ENDS:
@@ -131,18 +132,18 @@ class _Stream:
             turn["truncated"] = True
         return turn
 
-    def _said(self, message: Message) -> _Plain:
+    def _said(self, message: Message, names: Iterator[str]) -> _Plain:
         said: _Plain = {}
         if message.text or not (message.tool_calls or message.hosted_calls):
             said["text"] = message.text
         if message.hosted_calls:
             said["hosted_calls"] = [{"name": call.name, "arguments": call.value} for call in message.hosted_calls]
         if message.tool_calls:
-            said["calls"] = [self._called(call) for call in message.tool_calls]
+            said["calls"] = [self._called(call, next(names)) for call in message.tool_calls]
         return said
 
-    def _called(self, call: ToolCall) -> _Plain:
-        name, arguments = self._names.asked(call), call.value
+    def _called(self, call: ToolCall, name: str) -> _Plain:
+        arguments = call.value
         tool = self._names.answering(name)
         if tool is not None and tool.arguments == arguments:
             return {"id": name, "name": call.name}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pytest_agentreplay.dialects import ToolCall
 from pytest_agentreplay.projections.history import Happened
@@ -21,12 +21,13 @@ class Names:
     """
 
     def __init__(self, history: Sequence[Happened]) -> None:
-        self._asked: dict[int, str] = {}  # names of calls by the identity of what a model wrote
+        self._asked: dict[int, list[str]] = {}  # names of the calls of a turn, by the identity of what happened
         self._waiting: dict[tuple[str, str], list[str]] = {}  # by lane and id: not made yet, of the turn that gave it
         self._unmade: dict[str, list[str]] = {}  # by id alone: not made in its own conversation, of all turns
         self._tools: dict[str, str] = {}  # names by the step's own id
         self._by_deed: dict[int, str] = {}  # by the identity of what happened
         self._answering: dict[str, ToolStep | ToldCall] = {}
+        self._count = 0
         self._lanes = _names_of_lanes(history)
         anywhere: list[Happened] = []  # what stands in no conversation
         for happened in history:
@@ -45,9 +46,9 @@ class Names:
         """Return the name of a conversation; ``None`` for a run's first, or where there is none."""
         return self._lanes.get(lane) or None
 
-    def asked(self, call: ToolCall) -> str:
-        """Return the name of a call that a turn of the history asks for."""
-        return self._asked[id(call)]
+    def asked(self, moment: Moment) -> Iterator[str]:
+        """Yield the names of the calls that a turn asks for, in their order."""
+        return iter(self._asked[id(moment)])
 
     def answering(self, name: str) -> ToolStep | ToldCall | None:
         """Return the step of the call that has this name, or ``None`` where it was never made."""
@@ -63,20 +64,21 @@ class Names:
 
     def _ask(self, moment: Moment) -> None:
         asked: dict[tuple[str, str], list[str]] = {}
-        for message in moment.reply.messages:
-            for call in message.tool_calls:
-                name = self._asked[id(call)] = f"call_{len(self._asked) + 1}"
-                asked.setdefault((moment.step.lane, call.id), []).append(name)
+        names = self._asked[id(moment)] = []
+        for call in _calls_of(moment):
+            self._count += 1
+            names.append(f"call_{self._count}")
+            asked.setdefault((moment.step.lane, call.id), []).append(names[-1])
         self._waiting |= asked
 
     def _left_over(self, history: Sequence[Happened]) -> dict[str, list[str]]:
         """Return the names of the calls that were not made in their own conversation, by id, in the order of asking."""
         unmade: dict[str, list[str]] = {}
         for moment in history:
-            for message in moment.reply.messages if isinstance(moment, Moment) else ():
-                for call in message.tool_calls:
-                    if self.asked(call) not in self._answering:
-                        unmade.setdefault(call.id, []).append(self.asked(call))
+            if isinstance(moment, Moment):
+                for call, name in zip(_calls_of(moment), self.asked(moment), strict=True):
+                    if name not in self._answering:
+                        unmade.setdefault(call.id, []).append(name)
         return unmade
 
     def _know(self, deed: Happened) -> None:
@@ -102,6 +104,10 @@ class Names:
             return []
         waiting = self._waiting.get((step.lane, step.tool_use_id)) if step.lane else self._unmade.get(step.tool_use_id)
         return waiting or []
+
+
+def _calls_of(moment: Moment) -> list[ToolCall]:
+    return [call for message in moment.reply.messages for call in message.tool_calls]
 
 
 def _names_of_lanes(history: Sequence[Happened]) -> dict[str, str]:

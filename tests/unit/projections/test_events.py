@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 
 from pytest_agentreplay.canonical import tool_call_hash
-from pytest_agentreplay.dialects import Dialects
+from pytest_agentreplay.dialects import Dialects, load_dialects
 from pytest_agentreplay.player import MemoryTape
 from pytest_agentreplay.projections.events import event_stream
 from pytest_agentreplay.records import (
@@ -188,6 +190,20 @@ def test_a_call_that_was_never_made_does_not_lend_its_name_to_a_later_one_with_i
     assert tools(story) == [("look", "call_2", "two")]
     assert events[1] == {"event": "turn", "calls": [{"id": "call_1", "name": "look", "arguments": {"q": 1}}]}
     assert events[3] == {"event": "turn", "calls": [{"id": "call_2", "name": "look"}]}
+
+
+def test_a_dialect_that_remembers_what_it_has_read_names_each_call_all_the_same() -> None:
+    chat = load_dialects().named("openai", "chat")
+    assert chat is not None
+    story = Story()
+    same = asks(("call_0", "look", {"q": 1}))
+    story.model(user("go"), reply=same)
+    story.model(user("again"), reply=same)
+
+    remembering = Dialects((replace(chat, read_reply=cache(chat.read_reply)),))
+    events = event_stream(story.tape, dialects=remembering)
+
+    assert [event["calls"][0]["id"] for event in events if event["event"] == "turn"] == ["call_1", "call_2"]
 
 
 def test_calls_without_ids_are_told_apart_by_their_order() -> None:
