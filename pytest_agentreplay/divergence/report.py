@@ -218,8 +218,13 @@ def _rewrite(scene: Scene, condition: str) -> list[str]:
 
 
 def _less(scene: Scene) -> list[str]:
-    """Return what to do where a run should ask for less: where a command drops the rest, nothing need be paid for."""
+    """Return what to do where a run should ask for less: where a command drops the rest, nothing need be paid for.
+
+    The rest of what another test recorded may be what that test plays, so that no command drops it.
+    """
     condition = "If the run should ask for less now"
+    if scene.recorded_by:
+        return _rewrite(scene, f"{condition}, and no other test plays the rest")
     prune = scene.words.drop(scene.test)
     if prune is None:
         return _rewrite(scene, condition)
