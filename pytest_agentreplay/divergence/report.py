@@ -26,6 +26,7 @@ __all__ = [
     "report_missing",
     "report_order",
     "report_unplayed",
+    "show_moved",
     "show_together",
 ]
 
@@ -253,7 +254,7 @@ def _change_lines(changes: Sequence[Change], words: Words) -> list[str]:
 
 def _one_change(change: Change, words: Words) -> list[str]:
     if change.moved:
-        return _moved_lines(change)
+        return [f"      {change.path}", *(_clip(f"        {line}", may_be_long=False) for line in show_moved(change))]
     recorded, now = show_together(change)
     lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
     if change.path == "url" and _host_of(change.recorded) != _host_of(change.now):
@@ -267,17 +268,16 @@ def _one_change(change: Change, words: Words) -> list[str]:
     return lines
 
 
-def _moved_lines(change: Change) -> list[str]:
-    """Return the lines of elements that are where others were: their places, and the first of them."""
+def show_moved(change: Change) -> tuple[str, str]:
+    """Return what is said of elements that are where others were: their places, and the first of them."""
     moved = [(old, new) for old, new in change.moved if old != new] or change.moved
     places = [f"[{old}] → [{new}]" for old, new in moved[:_MOST_MOVED]]
     more = [f"… and {len(moved) - _MOST_MOVED} more"] if len(moved) > _MOST_MOVED else []
     old, _ = moved[0]
-    return [
-        f"      {change.path}",
-        f"        the same elements in another order: {', '.join([*places, *more])}",
-        _clip(f"        [{old}] was: {_text_of(change.recorded[old])}", may_be_long=False),
-    ]
+    return (
+        f"the same elements in another order: {', '.join([*places, *more])}",
+        f"[{old}] was: {_window(_text_of(change.recorded[old]), 0)}",
+    )
 
 
 def _host_of(url: object) -> str:
