@@ -78,15 +78,26 @@ class Words:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A recording that was never finished: of its steps some are ``held``, and the ``failed`` are asked for again."""
+    """A recording that was never finished: of its steps some are ``held``, and the ``failed`` are asked for again.
+
+    Where it holds something that cannot be read, ``fault`` says why.
+    """
 
     path: str
     held: int = 0
     failed: int = 0
+    fault: str | None = None
+
+    @property
+    def mode(self) -> str:
+        """The record mode of a run that can deal with it."""
+        return "rewrite" if self.fault else "once"
 
     @property
     def remedy(self) -> str:
         """What a run that records does with it."""
+        if self.fault:
+            return "Record it anew (what this holds cannot be read, and is replaced)"
         if not self.held:
             return "Record it" + (" (all that this holds has failed, and is asked again)" if self.failed else "")
         but = ", but for the failures that it ends in" if self.failed else ""
@@ -161,14 +172,16 @@ def report_missing(
 ) -> str:
     """Return the report of a request made while there is no cassette, or only an unfinished recording of it."""
     body = _asked_lines(asked, says)
+    mode = "once"
     if partial is None:
         title = f"No cassette: the run made a {noun}, and nothing is recorded for this test."
         verb = "Record it"
     else:
         title = f"No cassette: the run made a {noun}, and its recording was never finished."
-        verb = partial.remedy
+        verb, mode = partial.remedy, partial.mode
         body.append(f"  partial   {partial.path}")
-    return _assemble(title, scene, body=body, advice=[f"  {verb}: {scene.words.record(scene.test, 'once')}"])
+        body += [f"            {partial.fault}"] if partial.fault else []
+    return _assemble(title, scene, body=body, advice=[f"  {verb}: {scene.words.record(scene.test, mode)}"])
 
 
 def report_unplayed(scene: Scene, *, unplayed: Iterable[str], count: int, phase: str, is_allowed: bool = False) -> str:
