@@ -20,7 +20,7 @@ from syrupy.session import SnapshotSession
 from syrupy.types import PropertyFilter, PropertyMatcher, PropertyPath, SnapshotIndex
 
 from pytest_agentreplay.cassette import is_conflict_marker
-from pytest_agentreplay.divergence import show_together
+from pytest_agentreplay.divergence import Change, show_moved, show_together
 from pytest_agentreplay.filenames import distinct_file_name
 from pytest_agentreplay.projections.event_changes import EventChange, find_event_changes
 from pytest_agentreplay.projections.event_text import parse_events, write_events
@@ -267,10 +267,17 @@ def _event_diff(golden: str, now: str) -> Iterator[str]:
 def _change_lines(change: EventChange) -> Iterator[str]:
     yield f"{change.sign} {change.title}"
     for inner in change.changes:
-        golden, now = show_together(inner)
         yield f"    {inner.path}"
-        yield f"      golden: {golden}"
-        yield f"      now:    {now}"
+        yield from (f"      {line}" for line in _value_lines(inner))
+
+
+def _value_lines(change: Change) -> Iterator[str]:
+    if change.moved:
+        yield from show_moved(change)
+        return
+    golden, now = show_together(change)
+    yield f"golden: {golden}"
+    yield f"now:    {now}"
 
 
 def _file_diff(golden: str, now: str) -> Iterator[str]:

@@ -217,6 +217,8 @@ def _plan_lines(plan: Plan, *, dry_run: bool) -> Iterable[str]:
         yield f"{verb} from {path}: {'step' if len(positions) == 1 else 'steps'} {shown}, not played"
     for path in plan.partials:
         yield f"kept {path}: an unfinished recording holds answers that were paid for"
+    for path in plan.shared:
+        yield f"kept {path}: tests that did not run may play the steps that are left; run all that share it"
     for path in plan.replays:
         yield f"kept {path}: a run that replayed a cassette wrote it; delete it yourself if you need it no more"
     if not plan.unused and not plan.unplayed:

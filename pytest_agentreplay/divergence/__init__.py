@@ -18,6 +18,7 @@ from pytest_agentreplay.divergence.report import (
     report_missing,
     report_order,
     report_unplayed,
+    show_moved,
     show_together,
 )
 
@@ -39,5 +40,6 @@ __all__ = [
     "report_missing",
     "report_order",
     "report_unplayed",
+    "show_moved",
     "show_together",
 ]

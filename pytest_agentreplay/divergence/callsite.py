@@ -33,7 +33,11 @@ class Place:
     @property
     def shown(self) -> str:
         """``FILE:LINE in FUNCTION``, the file as seen from the working directory."""
-        return f"{_shown(self.filename)}:{self.line} in {self.function}"
+        return self.shown_in(_shown(self.filename))
+
+    def shown_in(self, file: str) -> str:
+        """Return what is ``shown``, with the file as it is given."""
+        return f"{file}:{self.line} in {self.function}"
 
 
 def find_call_site() -> str | None:
@@ -59,10 +63,14 @@ def _in_one_line(places: Sequence[Place]) -> str:
 
 
 def _shortened(places: Sequence[Place]) -> Iterator[str]:
-    """Yield places in one line, ever fewer, at last the outermost by its file and line alone."""
-    outermost, *inner = (place.shown for place in places)
+    """Yield places in one line, ever fewer, at last the outermost by its file and line alone, if it is not the only."""
+    files = {filename: _shown(filename) for filename in {place.filename for place in places}}
+    outermost, *inner = (place.shown_in(files[place.filename]) for place in places)
     yield " > ".join([outermost, *inner])
-    yield from (" > ".join([outermost, "…", *inner[at:]]) for at in range(1, len(inner)))
+    if not inner:
+        return
+    most = max(1, len(inner) - _WIDTH)  # more there is never room for
+    yield from (" > ".join([outermost, "…", *inner[at:]]) for at in range(most, len(inner)))
     gap = ["…"] if len(inner) > 1 else []
     address = f"{Path(places[0].filename).name}:{places[0].line}"
     yield " > ".join([address, *gap, *inner[-1:]])

@@ -26,6 +26,7 @@ __all__ = [
     "report_missing",
     "report_order",
     "report_unplayed",
+    "show_moved",
     "show_together",
 ]
 
@@ -82,15 +83,26 @@ class Words:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A recording that was never finished: of its steps some are ``held``, and the ``failed`` are asked for again."""
+    """A recording that was never finished: of its steps some are ``held``, and the ``failed`` are asked for again.
+
+    Where it holds something that cannot be read, ``fault`` says why.
+    """
 
     path: str
     held: int = 0
     failed: int = 0
+    fault: str | None = None
+
+    @property
+    def mode(self) -> str:
+        """The record mode of a run that can deal with it."""
+        return "rewrite" if self.fault else "once"
 
     @property
     def remedy(self) -> str:
         """What a run that records does with it."""
+        if self.fault:
+            return "Record it anew (what this holds cannot be read, and is replaced)"
         if not self.held:
             return "Record it" + (" (all that this holds has failed, and is asked again)" if self.failed else "")
         but = ", but for the failures that it ends in" if self.failed else ""
@@ -166,14 +178,16 @@ def report_missing(
 ) -> str:
     """Return the report of a request made while there is no cassette, or only an unfinished recording of it."""
     body = _asked_lines(asked, says)
+    mode = "once"
     if partial is None:
         title = f"No cassette: the run made a {noun}, and nothing is recorded for this test."
         verb = "Record it"
     else:
         title = f"No cassette: the run made a {noun}, and its recording was never finished."
-        verb = partial.remedy
+        verb, mode = partial.remedy, partial.mode
         body.append(f"  partial   {partial.path}")
-    return _assemble(title, scene, body=body, advice=[f"  {verb}: {scene.words.record(scene.test, 'once')}"])
+        body += [f"            {partial.fault}"] if partial.fault else []
+    return _assemble(title, scene, body=body, advice=[f"  {verb}: {scene.words.record(scene.test, mode)}"])
 
 
 def report_unplayed(scene: Scene, *, unplayed: Iterable[str], count: int, phase: str, is_allowed: bool = False) -> str:
@@ -224,8 +238,13 @@ def _rewrite(scene: Scene, condition: str) -> list[str]:
 
 
 def _less(scene: Scene) -> list[str]:
-    """Return what to do where a run should ask for less: where a command drops the rest, nothing need be paid for."""
+    """Return what to do where a run should ask for less: where a command drops the rest, nothing need be paid for.
+
+    The rest of what another test recorded may be what that test plays, so that no command drops it.
+    """
     condition = "If the run should ask for less now"
+    if scene.recorded_by:
+        return _rewrite(scene, f"{condition}, and no other test plays the rest")
     prune = scene.words.drop(scene.test)
     if prune is None:
         return _rewrite(scene, condition)
@@ -254,7 +273,7 @@ def _change_lines(changes: Sequence[Change], words: Words) -> list[str]:
 
 def _one_change(change: Change, words: Words) -> list[str]:
     if change.moved:
-        return _moved_lines(change)
+        return [f"      {change.path}", *(_clip(f"        {line}", may_be_long=False) for line in show_moved(change))]
     recorded, now = show_together(change)
     lines = [f"      {change.path}", *_labelled("recorded:", recorded), *_labelled("now:", now)]
     if change.path == "url" and _host_of(change.recorded) != _host_of(change.now):
@@ -276,17 +295,16 @@ def _hidden_lines(recorded: str, now: str) -> list[str]:
     return [f"        {name} hid a value then and does not now: {advice}" for name in names]
 
 
-def _moved_lines(change: Change) -> list[str]:
-    """Return the lines of elements that are where others were: their places, and the first of them."""
+def show_moved(change: Change) -> tuple[str, str]:
+    """Return what is said of elements that are where others were: their places, and the first of them."""
     moved = [(old, new) for old, new in change.moved if old != new] or change.moved
     places = [f"[{old}] → [{new}]" for old, new in moved[:_MOST_MOVED]]
     more = [f"… and {len(moved) - _MOST_MOVED} more"] if len(moved) > _MOST_MOVED else []
     old, _ = moved[0]
-    return [
-        f"      {change.path}",
-        f"        the same elements in another order: {', '.join([*places, *more])}",
-        _clip(f"        [{old}] was: {_text_of(change.recorded[old])}", may_be_long=False),
-    ]
+    return (
+        f"the same elements in another order: {', '.join([*places, *more])}",
+        f"[{old}] was: {_window(_text_of(change.recorded[old]), 0)}",
+    )
 
 
 def _host_of(url: object) -> str:

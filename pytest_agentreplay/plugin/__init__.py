@@ -173,19 +173,23 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     if session is None:
         return (yield)
     session.begin("teardown")
-    was_stopped = session.player.stopped is not None and not attempt.passed  # else a thread met it since
+    capture = item.config.stash[_CAPTURE]
+    was_told = attempt.has_told  # else a thread may have met it since
     try:
-        yield
-        if not was_stopped:
+        try:
+            yield
+        finally:
+            capture.release(session)  # what a thread meets from here on is told by the thread
+        if not was_told:
             _judge(session, item, phases=("teardown",), passed=attempt.passed)
     except BaseException as error:
         attempt.passed = False
-        if not was_stopped:
+        if not was_told:
             _stop_if_diverged(item, error)
         raise
     finally:
         _warn(session, item)
-        item.config.stash[_CAPTURE].close(session, passed=attempt.passed)
+        capture.close(session, passed=attempt.passed)
     return None
 
 
@@ -252,8 +256,9 @@ def _request_first(item: pytest.Item, name: str) -> None:
 def _stop_if_diverged(item: pytest.Item, error: BaseException | None) -> None:
     """Raise the divergence that a test met, whatever became of it on the way up."""
     __tracebackhide__ = True
-    session = item.stash[ATTEMPT].session
-    stopped = (session.player.stopped if session is not None else None) or stop_behind(error)
+    attempt = item.stash[ATTEMPT]
+    session = attempt.session
+    stopped = attempt.told = (session.player.stopped if session is not None else None) or stop_behind(error)
     if stopped is not None and error is not stopped and not isinstance(error, INTERRUPTIONS):
         raise stopped from error
 
@@ -266,7 +271,7 @@ def _kept_errors(item: pytest.Item) -> list[Any]:
 
 def _judge(session: Session, item: pytest.Item, *, phases: tuple[Phase, ...], passed: bool) -> None:
     __tracebackhide__ = True
-    stopped = session.judge(phases, passed=passed)
+    stopped = item.stash[ATTEMPT].told = session.judge(phases, passed=passed)
     _warn(session, item)
     if stopped is not None:
         raise stopped

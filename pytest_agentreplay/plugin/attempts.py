@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_agentreplay.errors import ReplayStop
     from pytest_agentreplay.session import Session
 
 __all__ = ["ATTEMPT", "INTERRUPTIONS", "Attempt"]
@@ -20,8 +21,15 @@ class Attempt:
     def __init__(self) -> None:
         self.session: Session | None = None
         self.passed = False
+        self.told: ReplayStop | None = None  # what a phase has failed with
         self.reported: str | None = None
         self._has_doubted = False
+
+    @property
+    def has_told(self) -> bool:
+        """Whether what has stopped the run, if anything has, is what a phase has failed with."""
+        stopped = self.session.player.stopped if self.session is not None else None
+        return stopped is not None and self.told is stopped
 
     def doubt(self, report: pytest.TestReport) -> None:
         """Say in the first report of a failure that a failing run recorded the cassette, if one did."""

@@ -83,10 +83,14 @@ class Capture:
             _let_through_block_network(item)
         return session
 
-    def close(self, session: Session, *, passed: bool) -> None:
-        """Close the session of a test; nothing is owned from here on."""
+    def release(self, session: Session) -> None:
+        """Let a test own nothing from here on."""
         self.registry.run(None)
+        session.is_open = False
         os.environ.pop(RECORDED_PROCESS, None)
+
+    def close(self, session: Session, *, passed: bool) -> None:
+        """Close the session of a test, which owns nothing any more."""
         outcome = session.close(passed=passed)
         self.outcomes.append(_reported(outcome, test=session.player.test, passed=passed))
         recording = session.recording

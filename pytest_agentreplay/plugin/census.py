@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,14 +30,15 @@ _FIXTURE = re.compile(r"(?:^|\.)fixture\.(\w+)")
 class Plan:
     """What may go: whole cassettes, and the positions of steps in others.
 
-    Named and never removed are ``partials``, and ``replays``: the tapes of runs that replayed a cassette, and may have
-    gone on from it.
+    Named and never removed are ``partials``; ``replays``, the tapes of runs that replayed a cassette, and may have gone
+    on from it; and cassettes that are ``shared``: they hold steps not played that tests may play which did not run.
     """
 
     unused: tuple[Path, ...] = ()
     unplayed: Mapping[Path, tuple[int, ...]] = field(default_factory=dict)
     partials: tuple[Path, ...] = ()
     replays: tuple[Path, ...] = ()
+    shared: tuple[Path, ...] = ()
 
     def to_json(self) -> str:
         """Return this plan as one JSON document."""
@@ -46,6 +48,7 @@ class Plan:
                 "unplayed": {str(path): list(positions) for path, positions in self.unplayed.items()},
                 "partials": [str(path) for path in self.partials],
                 "replays": [str(path) for path in self.replays],
+                "shared": [str(path) for path in self.shared],
             }
         )
 
@@ -58,6 +61,7 @@ class Plan:
             unplayed={Path(path): tuple(positions) for path, positions in read["unplayed"].items()},
             partials=tuple(map(Path, read["partials"])),
             replays=tuple(map(Path, read["replays"])),
+            shared=tuple(map(Path, read["shared"])),
         )
 
 
@@ -98,6 +102,7 @@ class Census:
         self._skipped: list[Path] = []
         self._root = Path()
         self._items: dict[str, pytest.Item] = {}
+        self._beside: dict[str, pytest.Item] = {}
         self._ran: set[str] = set()
         self._unplayed: dict[Path, set[int]] = {}
         self._places: list[Path] = []
@@ -109,8 +114,12 @@ class Census:
             self._skipped.append(Path(report.nodeid.partition("::")[0]))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        self._items = {item.nodeid: item for item in items if item.get_closest_marker(MARKER) is not None}
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        self._items = _marked(items)
+        if any("::" in argument for argument in config.args):
+            self._beside = _marked(_beside(session, items))
         self._root, invoked_from = config.rootpath.resolve(), config.invocation_params.dir
         for argument in config.args:
             place, separator, _ = argument.partition("::")
@@ -140,24 +149,31 @@ class Census:
         unasked = [path for path in found if path not in (*self._unplayed, *partials)]
         replays = tuple(path for path in unasked if _replays_another(path))
         spared = self._spared()
+        left = {path: tuple(sorted(steps)) for path, steps in sorted(self._unplayed.items()) if steps}
+        shared = tuple(path for path in left if spared.has(path) or self._is_of_others(path))
         return Plan(
             unused=tuple(path for path in unasked if path not in replays and not spared.has(path)),
-            unplayed={
-                path: tuple(sorted(left))
-                for path, left in sorted(self._unplayed.items())
-                if left and not spared.has(path)
-            },
+            unplayed={path: steps for path, steps in left.items() if path not in shared},
             partials=partials,
             replays=replays,
+            shared=shared,
         )
 
     def _spared(self) -> _Spared:
         idle = [item for nodeid, item in self._items.items() if nodeid not in self._ran]
+        may_play = [*idle, *(item for nodeid, item in self._beside.items() if nodeid not in self._items)]
         return _Spared(
-            names=frozenset(cassette_file_name(item, name=cassette_name(item)).rpartition("/")[2] for item in idle),
+            names=frozenset(cassette_file_name(item, name=cassette_name(item)).rpartition("/")[2] for item in may_play),
             fixtures=frozenset(name for item in idle for name in getattr(item, "fixturenames", ())),
             folders=tuple((self._root / module).parent / "cassettes" / module.stem for module in self._skipped),
         )
+
+    def _is_of_others(self, path: Path) -> bool:
+        """Return whether a test recorded a cassette that stands where not all tests are known."""
+        module, is_test, _ = str(_head_of(path).get("name")).partition("::")
+        where = (self._root / module).resolve()
+        known = {(self._root / nodeid.partition("::")[0]).resolve() for nodeid in (*self._items, *self._beside)}
+        return bool(is_test) and where not in known and not any(map(where.is_relative_to, self._places))
 
     def _candidates(self) -> Iterator[Path]:
         folders = {path.parent for path in self._unplayed}
@@ -171,13 +187,29 @@ class Census:
                 yield from _ours((place.parent / "cassettes" / place.stem).glob(f"*{SUFFIX}"))
 
 
+def _marked(items: Iterable[pytest.Item]) -> dict[str, pytest.Item]:
+    """Return the tests that have cassettes, by their node ids."""
+    return {item.nodeid: item for item in items if item.get_closest_marker(MARKER) is not None}
+
+
+def _beside(session: pytest.Session, items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield all tests of the modules that some tests stand in, also those that were not asked for."""
+    for module in dict.fromkeys(item.getparent(pytest.Module) for item in items):
+        if module is not None:
+            yield from session.genitems(module)
+
+
 def _replays_another(path: Path) -> bool:
     """Return whether the head of a tape says that its run replayed another."""
-    with path.open("rb") as file:
-        head = file.readline()
-    with contextlib.suppress(ValueError):
-        return json.loads(head).get("replay_of") is not None
-    return False
+    return _head_of(path).get("replay_of") is not None
+
+
+def _head_of(path: Path) -> dict[str, Any]:
+    """Return the first line of a tape; nothing where it is none."""
+    with path.open("rb") as file, contextlib.suppress(ValueError):
+        head = json.loads(file.readline())
+        return head if isinstance(head, dict) else {}
+    return {}
 
 
 def _ours(paths: Iterable[Path]) -> Iterator[Path]:

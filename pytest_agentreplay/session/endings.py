@@ -7,6 +7,7 @@ they are served, as all of it is; a run that fails on one that a failing run mad
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -16,7 +17,7 @@ from pytest_agentreplay.divergence import Unfinished, Words
 from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.records import Entry, ExchangeStep, ToolStep
 
-__all__ = ["doubt_about", "failed_end", "has_failed", "unfinished_at", "without_failed_end"]
+__all__ = ["doubt_about", "failed_end", "has_failed", "holds_something", "unfinished_at", "without_failed_end"]
 
 # Answers about the key, the account or the moment: nothing was paid for them, and the same request may be answered the
 # next time.  Any other refusal, 400 say, is about the request itself, which would be refused again: it is taken over.
@@ -44,12 +45,23 @@ def unfinished_at(path: Path, *, shown: str) -> Unfinished:
     """Return what reports say of the unfinished recording at ``path``, which they call ``shown``."""
     try:
         entries = load_cassette(path, partial=True).entries
-    except CassetteError:  # said in full to a run that would go on from it
-        return Unfinished(shown)
+    except CassetteError as error:  # said in full to a run that would go on from it
+        fault = f"line {error.line}: {error.fault}" if error.line else error.fault
+        return Unfinished(shown, fault=fault if holds_something(path) else None)
     failed = len(failed_end(entries))
     return Unfinished(
         shown, held=sum(isinstance(step, ExchangeStep | ToolStep) for step in entries) - failed, failed=failed
     )
+
+
+def holds_something(path: Path) -> bool:
+    """Return whether an unfinished recording came as far as the end of its first line: before that it holds nothing.
+
+    One that the system does not give may.
+    """
+    with suppress(OSError):
+        return b"\n" in path.read_bytes()
+    return True
 
 
 def has_failed(tape: Cassette) -> bool:

@@ -12,7 +12,7 @@ from pytest_agentreplay.errors import CassetteError
 from pytest_agentreplay.locks import Lock
 from pytest_agentreplay.player import Recorded, recorded_for
 from pytest_agentreplay.reader import Reader
-from pytest_agentreplay.session.endings import has_failed, without_failed_end
+from pytest_agentreplay.session.endings import has_failed, holds_something, without_failed_end
 from pytest_agentreplay.session.start import About, start_of
 from pytest_agentreplay.settings import Settings
 
@@ -101,8 +101,8 @@ def _continuation(tape: Cassette, path: Path, *, reader: Reader, name: str) -> R
 
 def _resume(recording: Recording, reader: Reader) -> tuple[Recorded | None, str | None]:
     """Return what an interrupted recording holds, and what of it cannot be used; go on from it."""
-    if not recording.partial.exists() or b"\n" not in recording.partial.read_bytes():
-        return None, None  # one that ended before its first line did holds nothing
+    if not recording.partial.exists() or not holds_something(recording.partial):
+        return None, None
     tape = without_failed_end(load_cassette(recording.partial, partial=True))
     source = _source(tape, reader)
     recording.resume(source.steps, tape.messages)

@@ -258,6 +258,70 @@ def test_what_a_thread_meets_between_the_call_and_the_teardown_fails_the_test(su
     result.stdout.fnmatch_lines(["ReplayDivergenceError: Request changed: call 2 *"])
 
 
+@pytest.mark.parametrize("ending", ["pytest.skip('today')", "pytest.xfail('today')", "assert False, 'mine'"])
+def test_what_a_thread_meets_after_a_call_that_ended_early_is_told_all_the_same(
+    suite: Suite, provider: Provider, ending: str
+) -> None:
+    suite.write(LATE.replace("WORD", '"hello"'))
+    suite.record()
+    provider.stop()
+    suite.write(LATE.replace("WORD", '"goodbye"') + f"    {ending}\n")
+
+    result = suite.run_apart()
+
+    assert result.parseoutcomes()["errors"] == 1
+    result.stdout.fnmatch_lines(["ReplayDivergenceError: Request changed: call 2 *"])
+
+
+JUDGED = """
+import threading
+
+import pytest
+from agent import ask
+from pytest_agentreplay.session import Session
+
+go_on = threading.Event()
+real = Session.judge
+
+
+def judge(session, phases, *, passed):
+    stopped = real(session, phases, passed=passed)
+    if "teardown" in phases:
+        go_on.set()
+        thread.join()
+    return stopped
+
+
+def work():
+    go_on.wait(5)
+    ask("unknown")
+
+
+@pytest.mark.agent_cassette(unplayed="ignore")
+def test_it():
+    global thread
+    ask("before")
+    thread = threading.Thread(target=work)
+    if JUDGES:
+        thread.start()
+        Session.judge = judge
+"""
+
+
+def test_what_a_thread_asks_after_the_test_was_judged_is_told_by_the_thread(suite: Suite, provider: Provider) -> None:
+    suite.write(JUDGED.replace("JUDGES", "False"))
+    suite.record()
+    provider.stop()
+    suite.write(JUDGED.replace("JUDGES", "True"))
+
+    result = suite.run_apart()
+
+    result.assert_outcomes(passed=1)
+    said = result.stdout.str() + result.stderr.str()  # pytest looks once more at its end
+    assert "Exception in thread" in said
+    assert "StrayRequestError: A request was made by test_it.py::test_it, which is over" in said
+
+
 def test_later_requests_fail_at_once_with_the_same_report(suite: Suite, provider: Provider) -> None:
     test = """
     import pytest

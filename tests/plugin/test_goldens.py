@@ -196,6 +196,31 @@ If the change is meant, write the golden anew:
 """
 
 
+SWAPPED = """
+import pytest
+
+@pytest.mark.agent_cassette(unplayed="ignore")
+def test_it(event_snapshot):
+    calls = [{{"name": name, "arguments": {{"text": name * 60}}}} for name in {names!r}]
+    assert [{{"event": "turn", "calls": calls}}] == event_snapshot
+"""
+
+
+def test_calls_that_swapped_places_are_told_as_that(suite: Suite) -> None:
+    names = ["look_up", "refund", "notify"]
+    suite.write(SWAPPED.format(names=names))
+    suite.run("--snapshot-update").assert_outcomes(passed=1)
+    suite.write(SWAPPED.format(names=[names[0], names[2], names[1]]))
+
+    lines = suite.run().stdout.lines
+
+    at = lines.index("      $.calls")
+    assert lines[at + 1] == "        the same elements in another order: [2] → [1]"
+    assert lines[at + 2].startswith('        [2] was: {"name": "notify", "arguments": {"text": "notify')
+    assert lines[at + 2].endswith("… (405 characters)")
+    assert lines[at + 3] == ""
+
+
 def test_a_failing_golden_prints_the_events_that_differ_then_the_file_and_the_command(
     suite: Suite, provider: Provider
 ) -> None:

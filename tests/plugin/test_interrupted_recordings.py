@@ -233,10 +233,38 @@ def test_none_says_which_part_of_an_unfinished_recording_is_asked_again(
     assert report.splitlines()[-1].startswith(f"  {remedy}")
 
 
-def test_none_fails_on_an_unfinished_recording_that_cannot_be_read(unfinished: Suite) -> None:
-    unfinished.cassette("test_it/test_it.partial.jsonl").write_text('{"kind":"run.start"}\n{}\n{}\n', encoding="utf-8")
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"kind":"run.start"}\n{}\n{}\n', "this is not an agent cassette, or its first line was changed"),
+        ("<<<<<<< ours\n", "a git conflict marker"),
+    ],
+)
+def test_none_fails_on_an_unfinished_recording_that_cannot_be_read_with_what_records_it_anew(
+    unfinished: Suite, text: str, fault: str
+) -> None:
+    write(unfinished, "one", "two")
+    unfinished.cassette("test_it/test_it.partial.jsonl").write_text(text, encoding="utf-8")
 
     report = failure(unfinished.run())
+    *_, remedy, command = report.splitlines()[-1].split(": ")
+    unfinished.run(*command.split()[1:]).assert_outcomes(passed=1)
+
+    assert f"            line 1: {fault}" in report.splitlines()
+    assert (remedy, command) == (
+        "  Record it anew (what this holds cannot be read, and is replaced)",
+        "pytest test_it.py::test_it --record-mode=rewrite",
+    )
+    assert unfinished.cassettes() == [CASSETTE]
+
+
+@pytest.mark.parametrize("text", ["", '{"kind":"run.st'])
+def test_none_fails_on_an_unfinished_recording_of_nothing_with_what_records(unfinished: Suite, text: str) -> None:
+    write(unfinished, "one", "two")
+    unfinished.cassette("test_it/test_it.partial.jsonl").write_text(text, encoding="utf-8")
+
+    report = failure(unfinished.run())
+    unfinished.run("--record-mode=once").assert_outcomes(passed=1)
 
     assert report.endswith("  Record it: pytest test_it.py::test_it --record-mode=once")
 

@@ -330,6 +330,62 @@ def test_the_command_of_an_unplayed_report_drops_what_one_test_left(
     assert suite.cassette("test_it/test_later.jsonl").read_bytes() == later
 
 
+SHARED = """
+import pytest
+from agent import ask
+
+@pytest.mark.agent_cassette(name="shared", unplayed="warn")
+@pytest.mark.parametrize("word", ["a", "b"])
+def test_it(word):
+    ask("both")
+    if word == "b":
+        ask("of the second")
+"""
+
+
+@pytest.mark.parametrize("word", ["a", "b"])
+def test_what_other_tests_may_play_is_kept_where_one_test_runs_alone(
+    written: Suite, capfd: pytest.CaptureFixture[str], word: str
+) -> None:
+    written.write(SHARED)
+    path = write_cassette(written.cassette("test_it/shared.jsonl"), [told("both"), told("of the second"), told("old")])
+
+    alone = (main(["prune", f"test_it.py::test_it[{word}]"]), capfd.readouterr().out.splitlines())
+    questions = questions_in(path)
+    together = main(["prune", "test_it.py::test_it"])
+
+    kept = "tests that did not run may play the steps that are left; run all that share it"
+    assert alone == (0, [f"kept {path.resolve()}: {kept}", "nothing to prune"])
+    assert questions == ["both", "of the second", "old"]
+    assert together == 1
+    assert questions_in(path) == ["both", "of the second"]
+
+
+def test_what_a_test_of_another_module_recorded_is_kept_until_that_runs_too(
+    written: Suite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    head = """
+        import pytest
+        from agent import ask
+
+        @pytest.fixture(scope="module")
+        def agent_cassette_dir(): return "cassettes"
+
+        @pytest.mark.agent_cassette(name="shared", unplayed="warn")
+    """
+    written.write(
+        f"{head}    def test_it(): ask('one'), ask('two')", test_other=f"{head}    def test_less(): ask('one')"
+    )
+    path = write_cassette(written.path / "cassettes" / "shared.jsonl", [told("one"), told("two"), told("old")])
+
+    alone = prune(capfd, "--dry-run", "test_other.py::test_less")
+    together = prune(capfd, "--dry-run", "test_other.py::test_less", "test_it.py::test_it")
+
+    shared = str(path.resolve())
+    assert (alone[0], alone[1]["unplayed"], alone[1]["shared"]) == (0, {}, [shared])
+    assert (together[0], together[1]["unplayed"], together[1]["shared"]) == (1, {shared: [2]}, [])
+
+
 def test_a_suite_that_runs_on_several_workers_is_pruned_all_the_same(
     written: Suite, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -378,3 +378,32 @@ def test_a_teardown_follows_the_settings_of_the_test_that_the_fixture_was_set_up
     result = suite.run()
 
     result.assert_outcomes(passed=2)
+
+
+OF_TWO = """
+import os
+import pytest
+from agent import ask
+
+@pytest.mark.agent_cassette(name="shared", unplayed="warn")
+@pytest.mark.parametrize("word", {words})
+def test_it(word):
+    ask("both")
+    if word != "a":
+        ask("of the second")
+"""
+
+
+def test_what_another_test_recorded_is_not_advised_to_be_dropped(suite: Suite, provider: Provider) -> None:
+    suite.write(OF_TWO.format(words=["both"]))
+    suite.record()
+    provider.stop()
+    suite.write(OF_TWO.format(words=["a", "b"]))
+
+    result = suite.run()
+
+    result.assert_outcomes(passed=2, warnings=1)
+    said = result.stdout.str()
+    assert "of another test: test_it.py::test_it[both]" in said
+    assert "agentreplay prune" not in said
+    assert "If the run should ask for less now, and no other test plays the rest, record again: pytest " in said

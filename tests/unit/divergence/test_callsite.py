@@ -81,6 +81,20 @@ def test_a_function_that_calls_itself_again_and_again_is_shown_in_one_line(monke
     assert len(called) <= WIDTH
 
 
+def test_each_file_is_looked_up_once_however_often_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    looked_up = list[Path]()
+    real = Path.cwd
+    monkeypatch.setattr(Path, "cwd", lambda: looked_up.append(real()) or real())
+
+    ask_deep(0)
+    few = len(looked_up)
+    ask_deep(300)
+
+    assert few > 0
+    assert len(looked_up) == 2 * few
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
@@ -89,6 +103,7 @@ def test_a_function_that_calls_itself_again_and_again_is_shown_in_one_line(monke
             ["tests/{long}/test_a.py", "between.py", "src/{long}/agent.py"],
             "test_a.py:2 > … > src/{long}/agent.py:2 in run",
         ),
+        (["{long}/{long}/{long}/agent.py"], "{long}/{long}/{long}/agent.py:2 in run"),
         (["test_a.py", "{long}/{long}/{long}/agent.py"], "{long}/{long}/{long}/agent.py:2 in run"),
     ],
 )
