@@ -11,9 +11,6 @@ from pytest_agentreplay.divergence.changes import (
     find_value_changes,
 )
 from pytest_agentreplay.divergence.report import (
-    Scene,
-    Unfinished,
-    Words,
     report_changed,
     report_missing,
     report_order,
@@ -21,6 +18,7 @@ from pytest_agentreplay.divergence.report import (
     show_moved,
     show_together,
 )
+from pytest_agentreplay.divergence.scene import Scene, Unfinished, Words
 
 __all__ = [
     "ABSENT",
