@@ -169,11 +169,17 @@ class Census:
         )
 
     def _is_of_others(self, path: Path) -> bool:
-        """Return whether a test recorded a cassette that stands where not all tests are known."""
-        module, is_test, _ = str(_head_of(path).get("name")).partition("::")
+        """Return whether a test recorded a cassette that stands where not all tests are known.
+
+        One of a name that is known, in a module that is there no more, has moved.
+        """
+        module, is_test, name = str(_head_of(path).get("name")).partition("::")
         where = (self._root / module).resolve()
-        known = {(self._root / nodeid.partition("::")[0]).resolve() for nodeid in (*self._items, *self._beside)}
-        return bool(is_test) and where not in known and not any(map(where.is_relative_to, self._places))
+        known = [nodeid.partition("::") for nodeid in (*self._items, *self._beside)]
+        if where in {(self._root / other).resolve() for other, _, _ in known}:
+            return False
+        has_moved = not where.exists() and name in {other for _, _, other in known}
+        return bool(is_test) and not has_moved and not any(map(where.is_relative_to, self._places))
 
     def _candidates(self) -> Iterator[Path]:
         folders = {path.parent for path in self._unplayed}

@@ -330,6 +330,18 @@ def test_the_command_of_an_unplayed_report_drops_what_one_test_left(
     assert suite.cassette("test_it/test_later.jsonl").read_bytes() == later
 
 
+def test_what_a_test_recorded_before_its_module_was_renamed_is_its_own(
+    written: Suite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    written.write("", test_new="import pytest\n\n@pytest.mark.agent_cassette(unplayed='warn')\ndef test_it(): pass\n")
+    (written.path / "test_it.py").unlink()
+    path = write_cassette(written.cassette("test_new/test_it.jsonl"), [told("old")])
+
+    code, plan = prune(capfd, "--dry-run", "test_new.py::test_it")
+
+    assert (code, plan["unplayed"], plan["shared"]) == (1, {str(path.resolve()): [0]}, [])
+
+
 SHARED = """
 import pytest
 from agent import ask
