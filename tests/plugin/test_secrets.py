@@ -341,47 +341,47 @@ def test_it():
 """
 
 
-def test_a_report_names_the_variable_that_a_recorded_tool_no_longer_sets(
-    suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def logging_in(suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """A suite of its own token, which this process does not have and gets rid of."""
     monkeypatch.setenv("SESSION_TOKEN", "")
     provider.respond = echo
-    suite.write(LOGGED_IN.replace("KEY", ""))
-    suite.record().assert_outcomes(passed=1)
+    return suite
+
+
+def test_a_report_names_the_variable_that_a_recorded_tool_no_longer_sets(
+    logging_in: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logging_in.write(LOGGED_IN.replace("KEY", ""))
+    logging_in.record().assert_outcomes(passed=1)
     monkeypatch.setenv("SESSION_TOKEN", "")
 
-    result = suite.run()
+    result = logging_in.run()
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*SESSION_TOKEN hid a value then and does not now: set it as it was while recording*"])
 
 
 def test_a_variable_that_is_set_to_what_was_used_already_stops_the_recording_and_says_what_to_do(
-    suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    logging_in: Suite,
 ) -> None:
-    monkeypatch.setenv("SESSION_TOKEN", "")
-    provider.respond = echo
-    suite.write(LOGGED_IN.replace("KEY", "TOKEN"))
+    logging_in.write(LOGGED_IN.replace("KEY", "TOKEN"))
 
-    result = suite.run("--record-mode=once")
+    result = logging_in.run("--record-mode=once")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["*It was set after it had been used: set the variable before the first request or call*"]
     )
-    assert b"wbcd1234efgh5678ijkl" not in b"".join(p.read_bytes() for p in suite.path.rglob("*.jsonl"))
+    assert b"wbcd1234efgh5678ijkl" not in b"".join(p.read_bytes() for p in logging_in.path.rglob("*.jsonl"))
 
 
-def test_a_report_says_that_only_redaction_differs(
-    suite: Suite, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SESSION_TOKEN", "")
-    provider.respond = echo
-    suite.write(LOGGED_IN.replace("    connect(KEY)\n", ""))
-    suite.record().assert_outcomes(passed=1)
+def test_a_report_says_that_only_redaction_differs(logging_in: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    logging_in.write(LOGGED_IN.replace("    connect(KEY)\n", ""))
+    logging_in.record().assert_outcomes(passed=1)
     monkeypatch.setenv("SESSION_TOKEN", "wbcd1234efgh5678ijkl")
 
-    result = suite.run()
+    result = logging_in.run()
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
