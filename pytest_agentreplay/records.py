@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from pytest_agentreplay.addresses import Addresses
+
 __all__ = [
     "FORMAT_VERSION",
     "ApprovalStep",
@@ -69,7 +71,7 @@ class JsonBody(_Record):
     kind: Literal["json"] = "json"
     root: Literal["object", "array", "scalar"] = "object"
     fields: dict[str, Any] = {}
-    lists: dict[str, tuple[str, ...]] = {}
+    lists: dict[str, Addresses] = {}
 
 
 class FormBody(_Record):

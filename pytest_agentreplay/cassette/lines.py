@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from pytest_agentreplay.addresses import Addresses
 from pytest_agentreplay.canonical import parse_json, write_json
 from pytest_agentreplay.heads import media_type_of
 from pytest_agentreplay.payloads import decode_content, encode_content
@@ -149,8 +150,8 @@ def _encode_addition(request: Request, *, before: Request, body: JsonBody, base:
     line |= {"root": body.root} if body.root != base.root else {}
     for key, found in body.lists.items():
         known = base.lists.get(key)
-        if known is not None and found[: len(known)] == known:
-            add |= {key: [reference(address) for address in found[len(known) :]]} if len(found) > len(known) else {}
+        if known is not None and found.goes_on_from(known):
+            add |= {key: [reference(address) for address in found.after(len(known))]} if len(found) > len(known) else {}
         else:
             lists[key] = [reference(address) for address in found]
     parts = {"fields": changed, "gone": gone, "lists": lists, "add": add}
@@ -175,16 +176,17 @@ def _decode_request(line: Mapping[str, Any], *, before: Request | None, addresse
     gone = line.get("gone", ())
     fields = {key: value for key, value in (base.fields if base else {}).items() if key not in gone}
     lists = {key: found for key, found in (base.lists if base else {}).items() if key not in gone}
-    lists |= {key: _addresses(found, addresses) for key, found in line.get("lists", {}).items()}
-    lists |= {key: lists.get(key, ()) + _addresses(found, addresses) for key, found in line.get("add", {}).items()}
+    lists |= {key: Addresses(_addresses(found, addresses)) for key, found in line.get("lists", {}).items()}
+    for key, found in line.get("add", {}).items():
+        lists[key] = lists.get(key, Addresses()).plus(_addresses(found, addresses))
     fields = {key: value for key, value in fields.items() if key not in lists} | line.get("fields", {})
     lists = {key: found for key, found in lists.items() if key not in line.get("fields", {})}
     body = {"kind": "json", "root": line.get("root", base.root if base else "object"), "fields": fields, "lists": lists}
     return head | {"body": body}
 
 
-def _addresses(references: Sequence[str], addresses: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple([addresses[found] for found in references])
+def _addresses(references: Sequence[str], addresses: Mapping[str, str]) -> list[str]:
+    return [addresses[found] for found in references]
 
 
 def _encode_response(response: Response, *, before: Response | None) -> dict[str, Any]:

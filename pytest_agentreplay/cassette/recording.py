@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from pytest_agentreplay.addresses import Addresses
 from pytest_agentreplay.canonical import write_json
 from pytest_agentreplay.cassette import lines
 from pytest_agentreplay.cassette.files import partial_path
@@ -244,9 +245,9 @@ class _Writer:
         known = before.request.body.lists if before and isinstance(before.request.body, JsonBody) else {}
         found = []
         for key, addresses in body.lists.items():
-            prefix = known.get(key, ())
-            start = len(prefix) if addresses[: len(prefix)] == prefix else 0
-            for address in addresses[start:]:
+            before_it = known.get(key, Addresses())
+            start = len(before_it) if addresses.goes_on_from(before_it) else 0
+            for address in addresses.after(start):
                 if address not in self._written:
                     self._written.add(address)
                     found.append(address)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from pytest_agentreplay.addresses import Addresses
 from pytest_agentreplay.canonical import content_hash
 from pytest_agentreplay.dialects import Call, Dialect, Message
 from pytest_agentreplay.records import Body, JsonBody, Request
@@ -152,7 +153,7 @@ class Asked:
         body = self._body
         if body is None:
             values = self._fields.values if self._fields else {}
-            lists = {key: tuple(item.address for item in items) for key, items in self._elements.items()}
+            lists = {key: Addresses(item.address for item in items) for key, items in self._elements.items()}
             body = JsonBody(root=self._root, fields=values, lists=lists)
         head = self._head
         return Request(method=head.method, url=head.url, headers=head.headers, body=body)
