@@ -35,7 +35,7 @@ __all__ = [
     "json_tree",
     "parse_document",
     "parse_json",
-    "read_canonical",
+    "read_sorted",
     "request_hash",
     "sort_key",
     "tool_call_hash",
@@ -143,26 +143,20 @@ def canonical_json(value: Any) -> bytes:
     return data
 
 
-def read_canonical(data: bytes) -> tuple[bytes, Any]:
-    """Return the canonical bytes of a JSON document, and its value with keys in their order.
-
-    Raises what :func:`parse_json` does.
-    """
+def read_sorted(data: bytes) -> Any:
+    """Return what :func:`parse_json` does, keys in the order of canonical JSON and numbers as they are read from it."""
     value, is_plain = parse_document(data)
-    ordered: Any
     if is_plain and _is_simple(value):  # as the arguments of most calls are
-        ordered = dict(sorted(value.items()))
-        return orjson.dumps(ordered), ordered
-    canonical = canonical_json(value)
+        return dict(sorted(value.items()))
     try:
-        ordered, is_plain = parse_document(canonical)
+        ordered, is_plain = parse_document(canonical_json(value))
     except ValueError:  # integers that no double can hold have a suffix there
         ordered, is_plain = None, False
-    return canonical, ordered if is_plain else parse_json(write_sorted(value))
+    return ordered if is_plain else parse_json(write_sorted(value))
 
 
 def _is_simple(value: Any) -> bool:
-    """Return whether the fast writer writes an object as it should, but for the order of its keys."""
+    """Return whether canonical JSON changes nothing of an object but the order of its keys, which is Python's own."""
     return type(value) is dict and _SIMPLE.issuperset(map(type, value.values())) and "".join(value).isascii()
 
 

@@ -24,11 +24,8 @@ _UNREADABLE = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeErro
 # What is text to YAML 1.1, which this is, and a number to YAML 1.2, which others read.
 _NUMBER_ELSEWHERE = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+")
 _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
-# What a literal block gives back as it was; YAML keeps the other line ends and unprintable letters in quotes alone, and
-# line ends at the end of a block would run into those between events.
-_IN_A_BLOCK = re.compile(
-    "(?s)(?!.*\n\n\\Z)[\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]*"
-)
+# What a literal block gives back as it was; YAML keeps the other line ends and unprintable letters in quotes alone.
+_IN_A_BLOCK = re.compile("[\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]*")
 
 
 # What PyYAML writes without quotes where it begins with a letter, and in single quotes where it could be a comment or a
@@ -100,7 +97,8 @@ def parse_events(text: str) -> list[Any]:
 
 
 def _is_block(text: str) -> bool:
-    return "\n" in text.strip("\n") and _IN_A_BLOCK.fullmatch(text) is not None
+    """Return whether text stands as a block: several lines, the last one not empty, as that sets events apart."""
+    return "\n" in text.strip("\n") and not text.endswith("\n\n") and _IN_A_BLOCK.fullmatch(text) is not None
 
 
 def _written(event: Any) -> str:
@@ -127,10 +125,11 @@ def _lay_out(value: Any, *, first: str, margin: str, lines: list[str]) -> None:
     for key, item in value.items() if is_object else enumerate(value):
         head = f"{first}{_simple(key)}:" if is_object else f"{first}-"
         first = margin
+        if type(item) is str and "\n" not in item:
+            lines.append(f"{head} {_text(item) if len(item) > _SHORT else _short_text(item)}\n")
+            continue
         kept = item if type(item) in _PLAIN_TYPES else _plain(item)
-        if type(kept) is str and "\n" not in kept:
-            lines.append(f"{head} {_text(kept) if len(kept) > _SHORT else _short_text(kept)}\n")
-        elif kept and type(kept) in _NESTED:
+        if kept and type(kept) in _NESTED:
             if is_object:
                 lines.append(f"{head}\n")
             _lay_out(kept, first=inner if is_object else f"{head} ", margin=inner, lines=lines)
@@ -142,7 +141,7 @@ def _lay_out(value: Any, *, first: str, margin: str, lines: list[str]) -> None:
 
 def _block(head: str, text: str, margin: str) -> str:
     first = "2" if text.startswith((" ", "\n", "\t")) else ""  # a tab would be taken for indentation
-    lines = (margin + line if line else "" for line in text.removesuffix("\n").split("\n"))
+    lines = [margin + line if line else "" for line in text.removesuffix("\n").split("\n")]
     return f"{head} |{first}{'' if text.endswith(chr(10)) else '-'}\n" + "\n".join(lines) + "\n"
 
 

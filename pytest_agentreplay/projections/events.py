@@ -21,18 +21,19 @@ the test where that is not the call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import count
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
 from pytest_agentreplay.canonical import parse_json
 from pytest_agentreplay.dialects import Dialects, Message, ToolCall, installed_dialects
-from pytest_agentreplay.projections.history import Happened, read_history
-from pytest_agentreplay.projections.names import Names
+from pytest_agentreplay.projections.history import Told, read_history
+from pytest_agentreplay.projections.names import Names, name_of_call
 from pytest_agentreplay.projections.prices import price_of
 from pytest_agentreplay.projections.tape import Tape
-from pytest_agentreplay.projections.timeline import Moment
+from pytest_agentreplay.projections.timeline import Deed, Moment
 from pytest_agentreplay.projections.transcript import ToldCall
 from pytest_agentreplay.records import Entry, ModelStep, RunStart, ToolStep
 
@@ -87,14 +88,15 @@ class _Stream:
         if self._start is not None:
             yield Event(_told({"event": "run", "name": _name_of_run(self._start), "task": self._start.task}))
         for happened in self._history:
-            place = self._place(happened.step)
             told = self._of_moment(happened) if isinstance(happened, Moment) else self._of_deed(happened)
+            place = self._place(happened.step) if told else {}
             for kind, values in told:
                 event = Event({"event": kind, **place, **values})
                 event.told_by = happened.step
                 yield event
 
-    def _place(self, step: Entry | ToldCall) -> _Plain:
+    def _place(self, told_by: Entry | ToldCall) -> _Plain:
+        step = told_by.brought_by if isinstance(told_by, ToldCall) else told_by
         place = {}
         lane = self._names.lane(step.lane)
         if lane is not None:
@@ -106,24 +108,23 @@ class _Stream:
             place["phase"] = step.phase
         return place
 
-    def _of_moment(self, moment: Moment) -> Iterator[tuple[str, _Plain]]:
+    def _of_moment(self, moment: Moment) -> list[tuple[str, _Plain]]:
         if moment.step.kind == "http" and not moment.reply.messages:
-            return
+            return []
+        told: list[tuple[str, _Plain]] = []
         for message in moment.heard:
             is_result = message.tool_results and message.is_spelled_out
             if message.role == "user" and message.text and not is_result:
-                yield "user", {"text": message.text}
+                told.append(("user", {"text": message.text}))
         failure = _failure_of(moment)
-        if failure:
-            yield "error", failure
-        else:
-            yield "turn", self._turn(moment)
+        told.append(("error", failure) if failure else ("turn", self._turn(moment)))
         if moment.reply.error is not None:
-            yield "error", {"message": moment.reply.error}
+            told.append(("error", {"message": moment.reply.error}))
+        return told
 
     def _turn(self, moment: Moment) -> _Plain:
-        names = self._names.asked(moment)
-        said = [self._said(message, names) for message in moment.reply.messages]
+        numbers = count(moment.asked + 1)
+        said = [self._said(message, numbers) for message in moment.reply.messages]
         turn: _Plain = said[0] if len(said) == 1 else {"choices": said} if said else {}
         ending, response = moment.reply.finish_reason, moment.step.response
         if ending not in _USUAL_ENDS:
@@ -132,24 +133,24 @@ class _Stream:
             turn["truncated"] = True
         return turn
 
-    def _said(self, message: Message, names: Iterator[str]) -> _Plain:
+    def _said(self, message: Message, numbers: Iterator[int]) -> _Plain:
         said: _Plain = {}
         if message.text or not (message.tool_calls or message.hosted_calls):
             said["text"] = message.text
         if message.hosted_calls:
             said["hosted_calls"] = [{"name": call.name, "arguments": call.value} for call in message.hosted_calls]
         if message.tool_calls:
-            said["calls"] = [self._called(call, next(names)) for call in message.tool_calls]
+            said["calls"] = [self._called(call, next(numbers)) for call in message.tool_calls]
         return said
 
-    def _called(self, call: ToolCall, name: str) -> _Plain:
-        arguments = call.value
-        tool = self._names.answering(name)
-        if tool is not None and tool.arguments == arguments:
-            return {"id": name, "name": call.name}
-        return {"id": name, "name": call.name, "arguments": arguments}
+    def _called(self, call: ToolCall, number: int) -> _Plain:
+        called = {"id": name_of_call(number), "name": call.name}
+        tool = self._names.answering(number)
+        if tool is None or (not isinstance(tool, ToldCall) and tool.arguments != call.value):
+            called["arguments"] = call.value
+        return called
 
-    def _of_deed(self, deed: Happened) -> Sequence[tuple[str, _Plain]]:
+    def _of_deed(self, deed: Deed | Told) -> list[tuple[str, _Plain]]:
         step = deed.step
         if step.kind == "tool":
             name = self._names.of(deed)

@@ -9,7 +9,6 @@ from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.timeline import Deed, Moment, read_story
 from pytest_agentreplay.projections.transcript import ToldCall, ToldCalls
-from pytest_agentreplay.records import ToolStep
 
 __all__ = ["Happened", "Told", "read_history"]
 
@@ -20,6 +19,11 @@ class Told(NamedTuple):
     number: int
     step: ToldCall
     inside: str | None = None
+
+    @property
+    def call(self) -> int:
+        """The number of the call in the run."""
+        return self.step.number
 
 
 Happened: TypeAlias = Moment | Deed | Told
@@ -32,6 +36,6 @@ def read_history(tape: Tape, dialects: Dialects) -> Iterator[Happened]:
         if isinstance(happened, Moment):
             for call in told.by(happened):
                 yield Told(happened.number, call, happened.inside)
-        elif isinstance(happened.step, ToolStep):
-            told.know(happened.step)
-        yield happened
+            yield happened
+        else:
+            yield happened._replace(call=told.number_of(happened.step))

@@ -7,12 +7,13 @@ tool calls above all, by what it says itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from pytest_agentreplay.addresses import Addresses
 from pytest_agentreplay.canonical import canonical_json, content_hash
-from pytest_agentreplay.dialects import Call, Dialect, Dialects, Message, Reply, count_echoes
+from pytest_agentreplay.dialects import Call, Dialect, Dialects, Message, Reply, ToolCall, count_echoes
 from pytest_agentreplay.projections.tape import Tape
 from pytest_agentreplay.projections.usage import sum_usage
 from pytest_agentreplay.records import Entry, ExchangeStep, JsonBody, ToolStep, Usage
@@ -21,6 +22,7 @@ __all__ = ["Deed", "Moment", "Totals", "read_story", "read_timeline", "total"]
 
 
 _NO_REPLY = Reply()
+_NOTHING = Addresses()
 
 
 class Moment(NamedTuple):
@@ -28,7 +30,8 @@ class Moment(NamedTuple):
 
     ``number`` counts the steps of the tape from 1.  ``heard`` are the messages that the request adds to its
     conversation, without an echo of the answer before it.  ``call`` is ``None`` where no dialect reads the request.
-    ``inside`` is the name of the tool that it was made inside.
+    ``inside`` is the name of the tool that it was made inside.  ``asked`` is how many tool calls earlier answers asked
+    for.
     """
 
     number: int
@@ -37,17 +40,28 @@ class Moment(NamedTuple):
     call: Call | None = None
     heard: tuple[Message, ...] = ()
     reply: Reply = _NO_REPLY
+    asked: int = 0
+
+    def calls(self) -> Iterator[tuple[int, ToolCall]]:
+        """Yield the tool calls that the answer asks for, each with its number in the run, from 1."""
+        number = self.asked
+        for message in self.reply.messages:
+            for call in message.tool_calls:
+                number += 1
+                yield number, call
 
 
 class Deed(NamedTuple):
     """One step that is no exchange: a tool's call, a decision on one, a note.
 
-    ``inside`` is the name of the tool that it was done inside.
+    ``inside`` is the name of the tool that it was done inside.  ``call`` is the number of the tool call that it is of,
+    as in :meth:`Moment.calls`, where its conversation tells.
     """
 
     number: int
     step: Entry
     inside: str | None = None
+    call: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,15 +118,17 @@ class _Teller:
     def __init__(self, dialects: Dialects, messages: Mapping[str, Any]) -> None:
         self._dialects = dialects
         self._messages = messages
+        self._asked = 0
         self._replies: dict[str, Reply] = {}
-        self._arrays: dict[tuple[str, str], tuple[tuple[str, ...], list[Any]]] = {}  # by lane and key, as of the last
+        self._arrays: dict[tuple[str, str], tuple[Addresses, list[Any]]] = {}  # by lane and key, as of the last
 
     def tell(self, step: ExchangeStep, *, number: int, inside: str | None) -> Moment:
         dialect = self._dialects.named(step.provider, step.operation)
         if dialect is None:
             return Moment(number, step, inside)
         if step.kind == "http":
-            return Moment(number, step, inside, reply=self._awaited(step, dialect))
+            reply = self._awaited(step, dialect)
+            return Moment(number, step, inside, reply=reply, asked=self._count(reply))
         body = step.request.body
         if body.kind != "json":
             return Moment(number, step, inside)
@@ -126,7 +142,14 @@ class _Teller:
         conversation = (value[key], known[key]) if key in known else self._text(step.lane, body, key)
         heard = self._hear(step.lane, dialect, call, conversation)
         reply = self._replies[step.lane] = _read_reply(step, dialect)
-        return Moment(number, step, inside, call, heard, reply)
+        return Moment(number, step, inside, call, heard, reply, self._count(reply))
+
+    def _count(self, reply: Reply) -> int:
+        """Return how many tool calls were asked for before an answer, and count its own."""
+        before = self._asked
+        for message in reply.messages:
+            self._asked += len(message.tool_calls)
+        return before
 
     def _awaited(self, step: ExchangeStep, dialect: Dialect) -> Reply:
         """Return an answer that was fetched, unless it was whole before and has been told."""
@@ -142,16 +165,17 @@ class _Teller:
         elements, known = conversation
         if call.base and call.base in before.handles:  # all of it is new
             known = 0
-        new = [(read, element) for element in elements[known:] if (read := dialect.message_in(element))]
-        echoes = count_echoes([message for message, _ in new], before.messages.__contains__) if before.messages else 0
-        return tuple([_spelled_out(message, element) for message, element in new[echoes:]])
+        new = [(message, element) for element in elements[known:] if (message := dialect.message_in(element))]
+        if before.messages:
+            del new[: count_echoes([message for message, _ in new], before.messages.__contains__)]
+        return tuple([_spelled_out(message, element) for message, element in new])
 
-    def _array(self, lane: str, key: str, addresses: tuple[str, ...], messages: Mapping[str, Any]) -> _Array:
+    def _array(self, lane: str, key: str, addresses: Addresses, messages: Mapping[str, Any]) -> _Array:
         """Return what an array of a request holds: most of the time what it held before in its lane, and some more."""
-        known, elements = self._arrays.get((lane, key), ((), []))
-        if addresses[: len(known)] != known:
-            known, elements = (), []
-        elements.extend([messages[address] for address in addresses[len(known) :]])
+        known, elements = self._arrays.get((lane, key), (_NOTHING, []))
+        if not addresses.goes_on_from(known):
+            known, elements = _NOTHING, []
+        elements.extend([messages[address] for address in addresses.after(len(known))])
         self._arrays[lane, key] = addresses, elements
         return elements, len(known)
 
@@ -162,7 +186,7 @@ class _Teller:
             return (), 0
         message = {"role": "user", "content": text}
         address = content_hash(message)
-        return self._array(lane, key, (address,), {address: message})
+        return self._array(lane, key, Addresses([address]), {address: message})
 
 
 def _read_reply(step: ExchangeStep, dialect: Dialect) -> Reply:

@@ -24,9 +24,11 @@ class ToldCall:
     """A tool's call as conversations tell of it: what a model asked for, and what a later request brought of it.
 
     It reads as the step that it would be on a tape, and :meth:`as_step` makes that: most readers want a name and a
-    result, and to check and hash a thousand calls takes longer than to tell of them.
+    result, and to check and hash a thousand calls takes longer than to tell of them.  ``number`` is that of the call in
+    the run.
     """
 
+    number: int
     call: ToolCall
     outcome: ToolResult
     brought_by: ExchangeStep
@@ -95,16 +97,27 @@ class ToldCalls:
     """Reads tool calls and their results out of conversations, and leaves out those that were recorded."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._asked: dict[tuple[str, str], list[ToolCall]] = {}
+        self._asked: dict[tuple[str, str], list[tuple[int, ToolCall]]] = {}  # with their numbers
+        self._made: set[int] = set()  # numbers of those that were recorded
         self._known: Counter[tuple[str, str]] = Counter()  # by conversation and id: an id can come up again
         for step in entries:
             if step.kind == "tool" and not step.lane:
                 self._know(step)
 
-    def know(self, step: ToolStep) -> None:
-        """Note a recorded call, of those that have a conversation."""
-        if step.lane:
+    def number_of(self, step: Entry) -> int | None:
+        """Return which call of its conversation a recorded step makes or decides about, and note that it was made.
+
+        ``None`` where it is of no conversation, or of a call that nobody asked for there.
+        """
+        if not step.lane or (step.kind != "tool" and step.kind != "permission"):
+            return None
+        asked = self._asked.get((step.lane, step.tool_use_id or ""), ()) if step.tool_use_id is not None else ()
+        number = next((number for number, _ in asked if number not in self._made), None)
+        if step.kind == "tool":
             self._know(step)
+            if number is not None:
+                self._made.add(number)
+        return number
 
     def by(self, moment: Moment) -> Iterator[ToldCall]:
         """Yield the calls whose results a request brings, and remember those that its answer asks for."""
@@ -112,13 +125,15 @@ class ToldCalls:
         for message in moment.heard:
             for result in message.tool_results:
                 waiting = self._asked.get((lane, result.id))
-                call = waiting.pop(0) if waiting else None
-                if call is not None and not self._was_recorded(lane, result.id):
-                    yield ToldCall(call, result, moment.step)
-        asked: dict[tuple[str, str], list[ToolCall]] = {}
-        for message in moment.reply.messages:
-            for call in message.tool_calls:
-                asked.setdefault((lane, call.id), []).append(call)
+                if waiting:
+                    number, call = waiting.pop(0)
+                    if not waiting:
+                        del self._asked[lane, result.id]
+                    if not self._was_recorded(lane, result.id):
+                        yield ToldCall(number, call, result, moment.step)
+        asked: dict[tuple[str, str], list[tuple[int, ToolCall]]] = {}
+        for number, call in moment.calls():
+            asked.setdefault((lane, call.id), []).append((number, call))
         self._asked |= asked  # an id that is given out again stands for the later calls
 
     def _know(self, step: ToolStep) -> None:
