@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from threading import Lock
 from typing import Any, overload
 
 from pydantic import GetCoreSchemaHandler
@@ -16,27 +15,28 @@ from pydantic_core import CoreSchema, core_schema
 
 __all__ = ["Addresses"]
 
-_GROWING = Lock()
-
 
 class Addresses(Sequence[str]):
     """The addresses of a list's elements, in their order: equal to a tuple of the same."""
 
-    __slots__ = ("_count", "_shared")
+    __slots__ = ("_count", "_shared", "_tip")
 
     def __init__(self, addresses: Iterable[str] = ()) -> None:
-        self._shared = list(addresses)  # of this list and those that grew from it, which may go on differently
+        self._shared = list(addresses)  # of this list and of those that grew from it
         self._count = len(self._shared)
+        self._tip = [True]  # whoever takes it may add to what is shared: one thread, once
 
     def plus(self, added: Sequence[str]) -> Addresses:
         """Return the list with ``added`` at its end."""
-        with _GROWING:
-            if len(self._shared) != self._count:
-                return Addresses([*self, *added])
-            self._shared.extend(added)
+        try:
+            self._tip.pop()
+        except IndexError:
+            return Addresses([*self, *added])
         grown = Addresses.__new__(Addresses)
         grown._shared = self._shared
+        grown._shared.extend(added)
         grown._count = self._count + len(added)
+        grown._tip = [True]
         return grown
 
     def goes_on_from(self, other: Addresses) -> bool:

@@ -35,7 +35,7 @@ __all__ = [
     "json_tree",
     "parse_document",
     "parse_json",
-    "read_sorted",
+    "read_canonical",
     "request_hash",
     "sort_key",
     "tool_call_hash",
@@ -143,20 +143,26 @@ def canonical_json(value: Any) -> bytes:
     return data
 
 
-def read_sorted(data: bytes) -> Any:
-    """Return what :func:`parse_json` does, keys in the order of canonical JSON and numbers as they are read from it."""
+def read_canonical(data: bytes) -> tuple[bytes, Any]:
+    """Return the canonical bytes of a JSON document, and its value with keys in their order.
+
+    Raises what :func:`parse_json` does.
+    """
     value, is_plain = parse_document(data)
+    ordered: Any
     if is_plain and _is_simple(value):  # as the arguments of most calls are
-        return dict(sorted(value.items()))
+        ordered = dict(sorted(value.items()))
+        return orjson.dumps(ordered), ordered
+    canonical = canonical_json(value)
     try:
-        ordered, is_plain = parse_document(canonical_json(value))
+        ordered, is_plain = parse_document(canonical)
     except ValueError:  # integers that no double can hold have a suffix there
         ordered, is_plain = None, False
-    return ordered if is_plain else parse_json(write_sorted(value))
+    return canonical, ordered if is_plain else parse_json(write_sorted(value))
 
 
 def _is_simple(value: Any) -> bool:
-    """Return whether canonical JSON changes nothing of an object but the order of its keys, which is Python's own."""
+    """Return whether the fast writer writes an object as it should, but for the order of its keys."""
     return type(value) is dict and _SIMPLE.issuperset(map(type, value.values())) and "".join(value).isascii()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pytest_agentreplay.canonical import canonical_json, parse_json, read_sorted, write_json
+from pytest_agentreplay.canonical import canonical_json, parse_json, read_canonical, write_json
 from pytest_agentreplay.heads import media_type_of
 from pytest_agentreplay.normalize import NormalRules
 from pytest_agentreplay.records import Response, Usage
@@ -41,7 +41,8 @@ class ToolCall:
     id: str
     name: str
     written: str
-    _value: Any = field(default=..., init=False, repr=False)  # not read yet
+    _arguments: str | None = field(default=None, init=False, repr=False)
+    _value: Any = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, *, id: Any, name: Any, arguments: Any) -> ToolCall:  # noqa: A002 - the wire's own word
@@ -50,24 +51,31 @@ class ToolCall:
         return cls(str(id or ""), str(name or ""), written)
 
     @property
+    def arguments(self) -> str:
+        """The arguments as canonical JSON text where they are JSON, else as written."""
+        if self._arguments is None:
+            self._read()
+        return self._arguments or ""
+
+    @property
     def value(self) -> Any:
         """The arguments as a value where they are JSON, in canonical order, else as written."""
-        if self._value is ...:
-            try:
-                self._value = read_sorted(self.written.encode("utf-8", "surrogatepass"))
-            except ValueError:
-                self._value = self.written
+        if self._arguments is None:
+            self._read()
         return self._value
 
     @property
     def canonical(self) -> bytes:
         """The canonical JSON of :attr:`value`."""
-        return canonical_json(self.value)
+        value = self.value
+        return canonical_json(value) if value is self.written else self.arguments.encode()
 
-    @property
-    def arguments(self) -> str:
-        """The arguments as canonical JSON text where they are JSON, else as written."""
-        return self.written if self.value is self.written else self.canonical.decode("utf-8")
+    def _read(self) -> None:
+        try:
+            canonical, self._value = read_canonical(self.written.encode("utf-8", "surrogatepass"))
+            self._arguments = canonical.decode("utf-8")
+        except ValueError:
+            self._value = self._arguments = self.written
 
     def as_json(self) -> dict[str, str]:
         """Return the call as JSON values."""

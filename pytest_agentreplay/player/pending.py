@@ -77,4 +77,4 @@ def _alike(pending: list[PendingCall], called: ToolCalled) -> list[PendingCall]:
     if not pending:
         return []
     arguments = canonical_json(called.arguments).decode("utf-8")
-    return [item for item in pending if (item.call.name, item.call.arguments) == (called.name, arguments)]
+    return [item for item in pending if item.call.name == called.name and item.call.arguments == arguments]

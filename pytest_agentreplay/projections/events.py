@@ -29,11 +29,11 @@ from pydantic import BaseModel
 
 from pytest_agentreplay.canonical import parse_json
 from pytest_agentreplay.dialects import Dialects, Message, ToolCall, installed_dialects
-from pytest_agentreplay.projections.history import Told, read_history
+from pytest_agentreplay.projections.history import Done, read_history
 from pytest_agentreplay.projections.names import Names, name_of_call
 from pytest_agentreplay.projections.prices import price_of
 from pytest_agentreplay.projections.tape import Tape
-from pytest_agentreplay.projections.timeline import Deed, Moment
+from pytest_agentreplay.projections.timeline import Moment
 from pytest_agentreplay.projections.transcript import ToldCall
 from pytest_agentreplay.records import Entry, ModelStep, RunStart, ToolStep
 
@@ -146,11 +146,12 @@ class _Stream:
     def _called(self, call: ToolCall, number: int) -> _Plain:
         called = {"id": name_of_call(number), "name": call.name}
         tool = self._names.answering(number)
-        if tool is None or (not isinstance(tool, ToldCall) and tool.arguments != call.value):
+        is_told = isinstance(tool, ToldCall)  # then the arguments are the call's own
+        if not is_told and (tool is None or tool.arguments != call.value):
             called["arguments"] = call.value
         return called
 
-    def _of_deed(self, deed: Deed | Told) -> list[tuple[str, _Plain]]:
+    def _of_deed(self, deed: Done) -> list[tuple[str, _Plain]]:
         step = deed.step
         if step.kind == "tool":
             name = self._names.of(deed)

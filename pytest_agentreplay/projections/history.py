@@ -7,26 +7,27 @@ from typing import NamedTuple, TypeAlias
 
 from pytest_agentreplay.dialects import Dialects
 from pytest_agentreplay.projections.tape import Tape
-from pytest_agentreplay.projections.timeline import Deed, Moment, read_story
+from pytest_agentreplay.projections.timeline import Moment, read_story
 from pytest_agentreplay.projections.transcript import ToldCall, ToldCalls
+from pytest_agentreplay.records import Entry
 
-__all__ = ["Happened", "Told", "read_history"]
+__all__ = ["Done", "Happened", "read_history"]
 
 
-class Told(NamedTuple):
-    """One tool's call that nobody recorded, where the request stands that tells of it."""
+class Done(NamedTuple):
+    """One step that is no exchange, or a tool's call that nobody recorded, where the request stands that tells of it.
+
+    ``inside`` is the name of the tool that it was done inside.  ``call_number`` is the number, as in
+    :meth:`Moment.calls`, of the call that it makes or decides about; ``None`` where its conversation asked for none.
+    """
 
     number: int
-    step: ToldCall
-    inside: str | None = None
-
-    @property
-    def call(self) -> int:
-        """The number of the call in the run."""
-        return self.step.number
+    step: Entry | ToldCall
+    inside: str | None
+    call_number: int | None
 
 
-Happened: TypeAlias = Moment | Deed | Told
+Happened: TypeAlias = Moment | Done
 
 
 def read_history(tape: Tape, dialects: Dialects) -> Iterator[Happened]:
@@ -34,8 +35,8 @@ def read_history(tape: Tape, dialects: Dialects) -> Iterator[Happened]:
     told = ToldCalls(tape.entries)
     for happened in read_story(tape, dialects):
         if isinstance(happened, Moment):
-            for call in told.by(happened):
-                yield Told(happened.number, call, happened.inside)
+            for number, call in told.by(happened):
+                yield Done(happened.number, call, happened.inside, number)
             yield happened
         else:
-            yield happened._replace(call=told.number_of(happened.step))
+            yield Done(*happened, told.match(happened.step))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
-from pytest_agentreplay.projections.history import Happened, Told
-from pytest_agentreplay.projections.timeline import Deed, Moment
+from pytest_agentreplay.projections.history import Done, Happened
+from pytest_agentreplay.projections.timeline import Moment
 from pytest_agentreplay.projections.transcript import ToldCall
 from pytest_agentreplay.records import Entry, PermissionStep, ToolStep
 
 __all__ = ["Names", "name_of_call"]
+
+_Call: TypeAlias = tuple[Done, ToolStep | PermissionStep | ToldCall]  # a call that was made or decided about
 
 
 class Names:
@@ -24,19 +27,17 @@ class Names:
         self._tools: dict[str, str] = {}  # names by the step's own id
         self._lanes = {"": ""}
         self._unnamed = 0
-        anywhere: list[tuple[Deed, ToolStep | PermissionStep]] = []
+        anywhere: list[_Call] = []
         for happened in history:
-            if isinstance(happened, Told):
-                self._answering[happened.step.number] = happened.step
-                continue
             step = happened.step
             if step.lane not in self._lanes:
                 self._open(step)
-            if isinstance(happened, Deed) and (step.kind == "tool" or step.kind == "permission"):
-                if step.lane:
-                    self._know(step, happened.call)
-                else:
-                    anywhere.append((happened, step))
+            if isinstance(happened, Moment) or (step.kind != "tool" and step.kind != "permission"):
+                continue
+            if happened.call_number is None and not step.lane:
+                anywhere.append((happened, step))
+            elif step.kind == "tool":
+                self._know(step, happened.call_number)
         if anywhere:
             self._know_anywhere(anywhere, history)
 
@@ -48,48 +49,43 @@ class Names:
         """Return the step of the call that has this number, or ``None`` where it was never made."""
         return self._answering.get(number)
 
-    def of(self, deed: Deed | Told) -> str | None:
+    def of(self, done: Done) -> str | None:
         """Return the name of the call that was made, or decided about."""
-        number = deed.call or self._numbers.get(id(deed))
+        number = done.call_number or self._numbers.get(id(done))
         return name_of_call(number) if number else None
 
     def tool(self, step_id: str) -> str | None:
         """Return what the call is called that other steps were made inside."""
         return self._tools.get(step_id)
 
-    def _open(self, step: Entry) -> None:
-        """Name a conversation that comes up; what is not told counts for nothing."""
+    def _open(self, step: Entry | ToldCall) -> None:
+        """Name a conversation that comes up.  One without a name of its own counts only where it is told."""
         if step.lane.startswith("@"):
             self._lanes[step.lane] = step.lane[1:]
         elif step.kind != "http":
             self._unnamed += 1
             self._lanes[step.lane] = f"lane_{self._unnamed}" if self._unnamed > 1 else ""
 
-    def _know(self, step: ToolStep | PermissionStep, number: int | None) -> None:
-        if step.kind != "tool":
-            return
+    def _know(self, step: ToolStep | ToldCall, number: int | None) -> None:
         if number:
             self._answering[number] = step
         if step.id:
             self._tools[step.id] = name_of_call(number) if number else step.name
 
-    def _know_anywhere(
-        self, deeds: Iterable[tuple[Deed, ToolStep | PermissionStep]], history: Iterable[Happened]
-    ) -> None:
+    def _know_anywhere(self, deeds: Iterable[_Call], history: Iterable[Happened]) -> None:
         """Find the calls of what was done in no conversation: those that were not made in their own, as asked for."""
-        unmade: dict[str, list[int]] = {}
+        unmade: dict[str | None, list[int]] = {}
         for moment in history:
             if isinstance(moment, Moment):
                 for number, call in moment.calls():
                     if number not in self._answering:
                         unmade.setdefault(call.id, []).append(number)
-        for deed, step in deeds:
-            waiting = unmade.get(step.tool_use_id, []) if step.tool_use_id is not None else []
+        for done, step in deeds:
+            waiting = unmade.get(step.tool_use_id, [])
             if waiting:
-                self._numbers[id(deed)] = waiting[0]
-            self._know(step, waiting[0] if waiting else None)
+                self._numbers[id(done)] = waiting[0]
             if step.kind == "tool":
-                del waiting[:1]
+                self._know(step, waiting.pop(0) if waiting else None)
 
 
 def name_of_call(number: int) -> str:

@@ -30,8 +30,8 @@ class Moment(NamedTuple):
 
     ``number`` counts the steps of the tape from 1.  ``heard`` are the messages that the request adds to its
     conversation, without an echo of the answer before it.  ``call`` is ``None`` where no dialect reads the request.
-    ``inside`` is the name of the tool that it was made inside.  ``asked`` is how many tool calls earlier answers asked
-    for.
+    ``inside`` is the name of the tool that it was made inside.  ``asked`` is how many tool calls earlier answers
+    asked for, where this one holds messages.
     """
 
     number: int
@@ -54,14 +54,12 @@ class Moment(NamedTuple):
 class Deed(NamedTuple):
     """One step that is no exchange: a tool's call, a decision on one, a note.
 
-    ``inside`` is the name of the tool that it was done inside.  ``call`` is the number of the tool call that it is of,
-    as in :meth:`Moment.calls`, where its conversation tells.
+    ``inside`` is the name of the tool that it was done inside.
     """
 
     number: int
     step: Entry
     inside: str | None = None
-    call: int | None = None
 
 
 @dataclass(frozen=True)

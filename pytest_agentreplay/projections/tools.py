@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agentreplay.dialects import Dialects
-from pytest_agentreplay.projections.history import Told, read_history
+from pytest_agentreplay.projections.history import read_history
 from pytest_agentreplay.projections.tape import Tape
+from pytest_agentreplay.projections.transcript import ToldCall
 from pytest_agentreplay.records import ToolStep
 
 __all__ = ["read_tool_steps"]
@@ -18,8 +19,8 @@ def read_tool_steps(tape: Tape, dialects: Dialects) -> list[ToolStep]:
     A call that only the conversation tells of stands where its result is told; one that was made inside another stands
     after it.
     """
-    history = read_history(tape, dialects)
-    steps = [happened.step.as_step() if isinstance(happened, Told) else happened.step for happened in history]
+    found = [happened.step for happened in read_history(tape, dialects)]
+    steps = [step.as_step() if isinstance(step, ToldCall) else step for step in found]
     return list(_outer_first([step for step in steps if isinstance(step, ToolStep)]))
 
 

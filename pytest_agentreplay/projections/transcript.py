@@ -7,9 +7,9 @@ it beyond what the model wrote and read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pytest_agentreplay.canonical import tool_call_hash
 from pytest_agentreplay.dialects import ToolCall, ToolResult
@@ -24,11 +24,9 @@ class ToldCall:
     """A tool's call as conversations tell of it: what a model asked for, and what a later request brought of it.
 
     It reads as the step that it would be on a tape, and :meth:`as_step` makes that: most readers want a name and a
-    result, and to check and hash a thousand calls takes longer than to tell of them.  ``number`` is that of the call in
-    the run.
+    result, and to check and hash a thousand calls takes longer than to tell of them.
     """
 
-    number: int
     call: ToolCall
     outcome: ToolResult
     brought_by: ExchangeStep
@@ -93,47 +91,51 @@ class ToldCall:
         )
 
 
+_Numbered: TypeAlias = tuple[int, ToolCall]  # a call and its number in the run, as in Moment.calls
+
+
 class ToldCalls:
     """Reads tool calls and their results out of conversations, and leaves out those that were recorded."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._asked: dict[tuple[str, str], list[tuple[int, ToolCall]]] = {}  # with their numbers
-        self._made: set[int] = set()  # numbers of those that were recorded
+        self._asked: dict[tuple[str, str], list[_Numbered]] = {}  # by conversation and id
+        self._made: set[int] = set()  # numbers of those that were recorded or told
+        self._answered: set[int] = set()  # of those whose results a request has brought
         self._known: Counter[tuple[str, str]] = Counter()  # by conversation and id: an id can come up again
         for step in entries:
             if step.kind == "tool" and not step.lane:
                 self._know(step)
 
-    def number_of(self, step: Entry) -> int | None:
-        """Return which call of its conversation a recorded step makes or decides about, and note that it was made.
+    def match(self, step: Entry) -> int | None:
+        """Return the number of the call that a recorded step makes or decides about, and note that it was made.
 
-        ``None`` where it is of no conversation, or of a call that nobody asked for there.
+        ``None`` where it has no conversation, or that asked for no call by its id.
         """
         if not step.lane or (step.kind != "tool" and step.kind != "permission"):
             return None
-        asked = self._asked.get((step.lane, step.tool_use_id or ""), ()) if step.tool_use_id is not None else ()
-        number = next((number for number, _ in asked if number not in self._made), None)
+        asked = self._asked.get((step.lane, step.tool_use_id), ()) if step.tool_use_id is not None else ()
+        number, _ = _first(asked, but=self._made)
         if step.kind == "tool":
-            self._know(step)
-            if number is not None:
-                self._made.add(number)
-        return number
+            self._made.add(number)
+            if number or not asked:  # a call that is made again brings one result all the same
+                self._know(step)
+        return number or next((number for number, _ in reversed(asked)), None)
 
-    def by(self, moment: Moment) -> Iterator[ToldCall]:
-        """Yield the calls whose results a request brings, and remember those that its answer asks for."""
+    def by(self, moment: Moment) -> Iterator[tuple[int, ToldCall]]:
+        """Yield the calls whose results a request brings, each with its number; note those that its answer asks for."""
         lane = moment.step.lane
         for message in moment.heard:
             for result in message.tool_results:
-                waiting = self._asked.get((lane, result.id))
-                if waiting:
-                    number, call = waiting.pop(0)
-                    if not waiting:
-                        del self._asked[lane, result.id]
-                    if not self._was_recorded(lane, result.id):
-                        yield ToldCall(number, call, result, moment.step)
-        asked: dict[tuple[str, str], list[tuple[int, ToolCall]]] = {}
-        for number, call in moment.calls():
-            asked.setdefault((lane, call.id), []).append((number, call))
+                number, call = _first(self._asked.get((lane, result.id), ()), but=self._answered)
+                if call is None:
+                    continue
+                self._answered.add(number)
+                if not self._was_recorded(lane, result.id):
+                    self._made.add(number)
+                    yield number, ToldCall(call, result, moment.step)
+        asked: dict[tuple[str, str], list[_Numbered]] = {}
+        for numbered in moment.calls():
+            asked.setdefault((lane, numbered[1].id), []).append(numbered)
         self._asked |= asked  # an id that is given out again stands for the later calls
 
     def _know(self, step: ToolStep) -> None:
@@ -145,3 +147,11 @@ class ToldCalls:
                 self._known[place] -= 1
                 return True
         return False
+
+
+def _first(calls: Iterable[_Numbered], *, but: Container[int]) -> tuple[int, ToolCall | None]:
+    """Return the first call whose number is not among others, or 0 and ``None``."""
+    for number, call in calls:
+        if number not in but:
+            return number, call
+    return 0, None

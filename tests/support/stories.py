@@ -126,6 +126,14 @@ class Story:
         step = HttpStep(hash=asked.hash, lane=lane, request=asked.request, response=_json({}), **more)
         self.tape.append(step, asked.messages)
 
+    def fetched(self, content: Any, *, lane: str) -> None:
+        """Tell of an answer of OpenAI's responses that was asked for before and is fetched now."""
+        url = "https://api.openai.com/v1/responses/resp_1"
+        asked = self._reader.read(HttpRequest(method="GET", url=url, headers=(), content=b""))
+        known_by = {"hash": asked.hash, "provider": asked.provider, "operation": asked.operation}
+        step = HttpStep(lane=lane, request=asked.request, response=_json(content), **known_by)
+        self.tape.append(step, asked.messages)
+
     def tool(
         self,
         name: str,

@@ -214,6 +214,74 @@ def test_calls_without_ids_are_told_apart_by_their_order() -> None:
     assert tools(story) == [("look", "call_1", "one"), ("book", "call_2", "two")]
 
 
+def test_two_recorded_calls_of_one_turn_with_one_id_are_two_calls() -> None:
+    story = Story()
+    story.model(user("go"), reply=asks(("X", "look", {"q": 1}), ("X", "book", {"q": 2})))
+    story.tool("look", {"q": 1}, "one", use="X")
+    story.tool("book", {"q": 2}, "two", use="X")
+    story.model(result("X", "one"), result("X", "two"), reply=says("ok"))
+
+    assert tools(story) == [("look", "call_1", "one"), ("book", "call_2", "two")]
+    assert told(story)[1] == {
+        "event": "turn",
+        "calls": [{"id": "call_1", "name": "look"}, {"id": "call_2", "name": "book"}],
+    }
+
+
+@pytest.mark.parametrize(("given", "used"), [("X", "X"), ("", None)])
+def test_of_two_calls_with_one_id_the_one_that_nobody_recorded_is_told_as_itself(given: str, used: str | None) -> None:
+    story = Story()
+    story.model(user("go"), reply=asks((given, "look", {"q": 1}), (given, "book", {"q": 2})))
+    story.tool("look", {"q": 1}, "one", use=used, lane="" if used else "a1")
+    story.model(result(given, "one"), result(given, "two"), reply=says("ok"))
+
+    assert tools(story)[1] == ("book", "call_2", "two")
+    assert tools(story)[0] == ("look", "call_1" if used else None, "one")
+
+
+def test_a_call_that_is_made_again_keeps_its_id_and_hides_no_later_one() -> None:
+    story = Story()
+    story.model(user("go"), reply=asks(("X", "look", {"q": 1})))
+    story.tool("look", {"q": 1}, "not now", use="X", is_error=True)
+    story.tool("look", {"q": 1}, "one", use="X")
+    story.model(result("X", "one"), reply=asks(("X", "book", {"q": 2})))
+    story.model(result("X", "two"), reply=says("ok"))
+
+    assert tools(story) == [("look", "call_1", "not now"), ("look", "call_1", "one"), ("book", "call_2", "two")]
+
+
+def test_a_record_behind_the_request_that_brought_its_result_is_of_its_call() -> None:
+    story = Story()
+    story.tool("look", {"q": 0}, "zero", use="X")
+    story.model(user("go"), reply=asks(("X", "look", {"q": 1})))
+    story.model(result("X", "pending"), reply=says("wait"))
+    story.tool("look", {"q": 1}, "late", use="X")
+
+    assert tools(story) == [("look", None, "zero"), ("look", "call_1", "late")]
+    assert asked_for(story) == [["call_1"], []]
+
+
+def test_a_decision_behind_the_result_of_a_call_that_was_recorded_elsewhere_names_it() -> None:
+    story = Story()
+    story.model(user("go"), reply=asks(("X", "look", {"q": 1})))
+    story.tool("look", {"q": 1}, "one", use="X", lane="")
+    story.model(result("X", "one"), reply=says("ok"))
+    story.note(PermissionStep(lane="a1", tool_use_id="X", decision="allow"))
+
+    [decided] = [event for event in told(story) if event["event"] == "permission"]
+
+    assert decided["call"] == "call_1"
+
+
+def test_calls_of_a_fetched_answer_are_counted_with_the_others() -> None:
+    story = Story()
+    story.model(user("go"), reply=asks(("c1", "look", {"q": 1})))
+    call = {"type": "function_call", "call_id": "c2", "name": "book", "arguments": '{"q": 2}'}
+    story.fetched({"id": "resp_1", "object": "response", "status": "completed", "output": [call]}, lane="b2")
+
+    assert asked_for(story) == [["call_1"], ["call_2"]]
+
+
 def test_equal_ids_of_two_conversations_are_two_calls() -> None:
     story = Story()
     for lane in ("a1", "b2"):
@@ -472,6 +540,15 @@ def test_traffic_that_is_not_told_takes_no_number_from_the_lanes() -> None:
     story.model(user("two"), reply=says("second"), lane="b2")
 
     assert [event.get("lane") for event in told(story)] == [None, None, "lane_2", "lane_2"]
+
+
+def test_an_answer_that_was_fetched_in_a_named_lane_is_told_there() -> None:
+    story = Story()
+    story.model(user("one"), reply=says("first"))
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "second"}]}
+    story.fetched({"id": "resp_1", "object": "response", "status": "completed", "output": [said]}, lane="@late")
+
+    assert told(story)[-1] == {"event": "turn", "lane": "late", "text": "second"}
 
 
 def test_several_choices_are_told_beside_each_other() -> None:
