@@ -35,8 +35,8 @@ def read_history(tape: Tape, dialects: Dialects) -> Iterator[Happened]:
     told = ToldCalls(tape.entries)
     for happened in read_story(tape, dialects):
         if isinstance(happened, Moment):
-            for number, call in told.by(happened):
-                yield Done(happened.number, call, happened.inside, number)
+            for call in told.by(happened):
+                yield Done(happened.number, call, happened.inside, call.number)
             yield happened
         else:
             yield Done(*happened, told.match(happened.step))

@@ -12,7 +12,7 @@ from pytest_agentreplay.records import Entry, PermissionStep, ToolStep
 
 __all__ = ["Names", "name_of_call"]
 
-_Call: TypeAlias = tuple[Done, ToolStep | PermissionStep | ToldCall]  # a call that was made or decided about
+_Call: TypeAlias = tuple[Done, ToolStep | PermissionStep]  # a call that was made or decided about
 
 
 class Names:
@@ -30,6 +30,9 @@ class Names:
         anywhere: list[_Call] = []
         for happened in history:
             step = happened.step
+            if isinstance(step, ToldCall):  # the request behind it opens its conversation
+                self._answering[step.number] = step
+                continue
             if step.lane not in self._lanes:
                 self._open(step)
             if isinstance(happened, Moment) or (step.kind != "tool" and step.kind != "permission"):
@@ -58,7 +61,7 @@ class Names:
         """Return what the call is called that other steps were made inside."""
         return self._tools.get(step_id)
 
-    def _open(self, step: Entry | ToldCall) -> None:
+    def _open(self, step: Entry) -> None:
         """Name a conversation that comes up.  One without a name of its own counts only where it is told."""
         if step.lane.startswith("@"):
             self._lanes[step.lane] = step.lane[1:]
@@ -66,7 +69,7 @@ class Names:
             self._unnamed += 1
             self._lanes[step.lane] = f"lane_{self._unnamed}" if self._unnamed > 1 else ""
 
-    def _know(self, step: ToolStep | ToldCall, number: int | None) -> None:
+    def _know(self, step: ToolStep, number: int | None) -> None:
         if number:
             self._answering[number] = step
         if step.id:

@@ -24,9 +24,11 @@ class ToldCall:
     """A tool's call as conversations tell of it: what a model asked for, and what a later request brought of it.
 
     It reads as the step that it would be on a tape, and :meth:`as_step` makes that: most readers want a name and a
-    result, and to check and hash a thousand calls takes longer than to tell of them.
+    result, and to check and hash a thousand calls takes longer than to tell of them.  ``number`` is that of the call in
+    the run, as in :meth:`Moment.calls`.
     """
 
+    number: int
     call: ToolCall
     outcome: ToolResult
     brought_by: ExchangeStep
@@ -121,8 +123,8 @@ class ToldCalls:
                 self._know(step)
         return number or next((number for number, _ in reversed(asked)), None)
 
-    def by(self, moment: Moment) -> Iterator[tuple[int, ToldCall]]:
-        """Yield the calls whose results a request brings, each with its number; note those that its answer asks for."""
+    def by(self, moment: Moment) -> Iterator[ToldCall]:
+        """Yield the calls whose results a request brings, and note those that its answer asks for."""
         lane = moment.step.lane
         for message in moment.heard:
             for result in message.tool_results:
@@ -132,11 +134,14 @@ class ToldCalls:
                 self._answered.add(number)
                 if not self._was_recorded(lane, result.id):
                     self._made.add(number)
-                    yield number, ToldCall(call, result, moment.step)
-        asked: dict[tuple[str, str], list[_Numbered]] = {}
+                    yield ToldCall(number, call, result, moment.step)
         for numbered in moment.calls():
-            asked.setdefault((lane, numbered[1].id), []).append(numbered)
-        self._asked |= asked  # an id that is given out again stands for the later calls
+            place = lane, numbered[1].id
+            asked = self._asked.get(place)
+            if asked is not None and asked[0][0] > moment.asked:
+                asked.append(numbered)
+            else:  # an id that is given out again stands for the calls of the later turn
+                self._asked[place] = [numbered]
 
     def _know(self, step: ToolStep) -> None:
         self._known[step.lane, step.tool_use_id or ""] += 1
