@@ -70,8 +70,8 @@ class Names:
             self._lanes[step.lane] = f"lane_{self._unnamed}" if self._unnamed > 1 else ""
 
     def _know(self, step: ToolStep, number: int | None) -> None:
-        if number:
-            self._answering[number] = step
+        if number:  # the first: a call that is made again may have other arguments
+            self._answering.setdefault(number, step)
         if step.id:
             self._tools[step.id] = name_of_call(number) if number else step.name
 

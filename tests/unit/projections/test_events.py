@@ -243,10 +243,11 @@ def test_a_call_that_is_made_again_keeps_its_id_and_hides_no_later_one() -> None
     story = Story()
     story.model(user("go"), reply=asks(("X", "look", {"q": 1})))
     story.tool("look", {"q": 1}, "not now", use="X", is_error=True)
-    story.tool("look", {"q": 1}, "one", use="X")
+    story.tool("look", {"q": 1, "slowly": True}, "one", use="X")
     story.model(result("X", "one"), reply=asks(("X", "book", {"q": 2})))
     story.model(result("X", "two"), reply=says("ok"))
 
+    assert told(story)[1] == {"event": "turn", "calls": [{"id": "call_1", "name": "look"}]}
     assert tools(story) == [("look", "call_1", "not now"), ("look", "call_1", "one"), ("book", "call_2", "two")]
 
 
