@@ -68,7 +68,7 @@ _TESTS = {
 
 
 def main() -> None:
-    arguments = read_arguments(__doc__, rounds=5)
+    arguments = read_arguments(__doc__, rounds=15)
     tape = _tape()
     events = event_stream(tape)
     with tempfile.TemporaryDirectory() as name:
