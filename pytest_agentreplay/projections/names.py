@@ -37,7 +37,7 @@ class Names:
                 self._open(step)
             if isinstance(happened, Moment) or (step.kind != "tool" and step.kind != "permission"):
                 continue
-            if happened.call_number is None and not step.lane:
+            if not step.lane:
                 anywhere.append((happened, step))
             elif step.kind == "tool":
                 self._know(step, happened.call_number)
